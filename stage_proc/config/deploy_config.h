@@ -52,8 +52,11 @@ struct SamplingDefaults {
   std::optional<int> min_tokens;
   std::optional<int> max_tokens;
   std::optional<bool> ignore_eos;
+  std::optional<bool> include_stop_str_in_output;
   std::vector<std::string> stop;
   std::vector<int> stop_token_ids;
+
+  friend bool operator==(const SamplingDefaults&, const SamplingDefaults&) = default;
 };
 
 // How often a dead stage is started again: at most `max_restarts` within `window_s` seconds, the
@@ -62,24 +65,30 @@ struct RestartBudget {
   int max_restarts = 3;
   int window_s = 60;
   int backoff_ms = 200;
+
+  friend bool operator==(const RestartBudget&, const RestartBudget&) = default;
 };
 
 // A named connector of `connectors:`. The only kind of this release is "SharedMemoryConnector"; the
 // chunk sizes are in frames of the producing stage (hibari: 12.5 ms a frame).
 struct ConnectorConfig {
-  std::string name;             // key under `connectors:`, "shm" for the one made automatically
+  std::string name;             // key under `connectors:`, "auto" for the one made automatically
   std::string kind;             // "SharedMemoryConnector"
   int codec_chunk_frames = 25;  // steady chunk
   int initial_codec_chunk_frames = 0;  // first chunk; 0 = the steady size from the start
   int codec_left_context_frames = 0;   // already sent frames repeated for a stateless decoder
   std::vector<int> codec_chunk_ramp;   // size by chunk number, the last one stays; empty = no ramp
   uint64_t ring_bytes = 1u << 20;      // bytes of the record ring, a power of two
+
+  friend bool operator==(const ConnectorConfig&, const ConnectorConfig&) = default;
 };
 
 struct EdgeConfig {
   int from = 0;  // stage_id
   int to = 0;    // stage_id
   ConnectorConfig connector;
+
+  friend bool operator==(const EdgeConfig&, const EdgeConfig&) = default;
 };
 
 struct StageConfig {
@@ -105,6 +114,8 @@ struct StageConfig {
   std::map<std::string, std::string> env;  // added to the environment of the stage process
   SamplingDefaults default_sampling_params;
   RestartBudget restart;
+
+  friend bool operator==(const StageConfig&, const StageConfig&) = default;
 };
 
 struct DeployConfig {
@@ -125,6 +136,8 @@ struct DeployConfig {
   std::vector<int> consumers_of(int stage_id) const;
   // Entry stages: no sources, ascending.
   std::vector<int> entry_stages() const;
+
+  friend bool operator==(const DeployConfig&, const DeployConfig&) = default;
 };
 
 struct LoadOptions {
