@@ -56,6 +56,12 @@ class StageCore {
   virtual void step(int64_t now_ns, StageSink& sink) = 0;
 
   virtual CoreStats stats() const = 0;
+  // Chunks of this request that chunk() took and no step has consumed yet; 0 for unknown requests. The shell
+  // returns upstream's credit as this falls.
+  virtual uint32_t queued_chunks(const RequestKey& key) const {
+    (void)key;
+    return 0;
+  }
 };
 
 }  // namespace omnistage::engine
