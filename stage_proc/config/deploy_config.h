@@ -94,7 +94,7 @@ struct EdgeConfig {
 struct StageConfig {
   int stage_id = 0;
   std::string name;    // model_stage: "thinker", "talker", "code2wav"; unique within the pipeline
-  std::string family;  // "smollm2", "hibari_talker", "hibari_code2wav", "echo"
+  std::string family;  // a name of topology.cc: "smollm2", "hibari_talker", ...
   std::string model;  // as written: a folder name in the model cache, an absolute path, or relative
                       // to the YAML
   std::string model_path;  // resolved: absolute file or folder that existed at load; empty if the
@@ -120,7 +120,7 @@ struct StageConfig {
 
 struct DeployConfig {
   std::string path;      // of the YAML file, as given
-  std::string pipeline;  // registry name: "speak", "echo"
+  std::string pipeline;  // registry name: "speak", "tts", "echo"
   bool async_chunk = true;
   int stage_init_timeout_s = 300;  // from spawn to ready, each stage
   int shutdown_timeout_s = 10;     // from "stop" to SIGKILL

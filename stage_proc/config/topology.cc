@@ -5,8 +5,10 @@
 namespace omnistage::config {
 namespace {
 
-constexpr std::array<FamilyInfo, 4> kFamilies = {{
+constexpr std::array<FamilyInfo, 6> kFamilies = {{
     {"echo", false, true, true, "text"},
+    {"echo_audio", false, true, true, ""},
+    {"echo_sink", false, true, true, "audio"},
     {"hibari_code2wav", false, false, true, "audio"},
     {"hibari_talker", true, false, true, ""},
     {"smollm2", true, true, false, "text"},
@@ -18,15 +20,20 @@ const std::vector<PipelineTopology>& pipelines() {
   static const std::vector<PipelineTopology> all = {
       {"echo",
        {
-           {0, "head", "echo", "", kAr, {}, true},
-           {1, "middle", "echo", "", kGeneration, {0}, false},
-           {2, "tail", "echo", "", kGeneration, {1}, true},
+           {0, "head", "echo", "", kGeneration, {}, true},
+           {1, "middle", "echo_audio", "", kGeneration, {0}, false},
+           {2, "tail", "echo_sink", "", kGeneration, {1}, true},
        }},
       {"speak",
        {
            {0, "thinker", "smollm2", "smollm2-135m-instruct", kAr, {}, true},
            {1, "talker", "hibari_talker", "hibari", kGeneration, {0}, false},
            {2, "code2wav", "hibari_code2wav", "", kGeneration, {1}, true},
+       }},
+      {"tts",
+       {
+           {0, "talker", "hibari_talker", "hibari", kGeneration, {}, false},
+           {1, "code2wav", "hibari_code2wav", "", kGeneration, {0}, true},
        }},
   };
   return all;

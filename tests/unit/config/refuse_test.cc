@@ -32,14 +32,17 @@ TEST_F(ConfigTest, MistakesInAStage) {
        "test.yaml:5: stages[1].async_chunk: must be true or false, got yes"},
       {"    threads: 65\n", "test.yaml:5: stages[1].threads: must be 0..64, got 65"},
       {"    family: gpt\n",
-       "test.yaml:5: stages[1].family: unknown model family; must be one of echo, hibari_code2wav, "
+       "test.yaml:5: stages[1].family: unknown model family; must be one of echo, echo_audio, "
+       "echo_sink, hibari_code2wav, "
        "hibari_talker, smollm2, got gpt"},
       {"    execution_type: llm\n",
        "test.yaml:5: stages[1].execution_type: must be llm_ar or llm_generation, got llm"},
       {"    final_output_type: text\n",
        "test.yaml:5: stages[1].final_output_type: needs final_output: true"},
-      {"    final_output: true\n    final_output_type: audio\n",
-       "test.yaml:6: stages[1].final_output_type: family echo makes text, got audio"},
+      {"    family: echo\n    final_output: true\n    final_output_type: audio\n",
+       "test.yaml:7: stages[1].final_output_type: family echo makes text, got audio"},
+      {"    final_output: true\n",
+       "test.yaml:5: stages[1].final_output: family echo_audio has no output for clients"},
       {"    input_sources: [7]\n", "test.yaml:5: stages[1].input_sources: there is no stage 7"},
       {"    input_sources: [1]\n",
        "test.yaml:5: stages[1].input_sources: a stage cannot be its own source"},
@@ -152,14 +155,15 @@ TEST_F(ConfigTest, MistakesOfTheWholeFile) {
       {"stages: [{family: echo}]\n", "test.yaml:1: stages[0]: needs a stage_id"},
       {"stages: [{stage_id: 16}]\n", "test.yaml:1: stages[0].stage_id: must be 0..15, got 16"},
       {"pipeline: sing\nstages: [{stage_id: 0}]\n",
-       "test.yaml:1: pipeline: unknown pipeline; must be one of echo, speak, got sing"},
+       "test.yaml:1: pipeline: unknown pipeline; must be one of echo, speak, tts, got sing"},
       {"pipeline: echo\nstages:\n  - stage_id: 0\n  - stage_id: 1\n",
        "test.yaml:2: stages: pipeline echo also needs stage 2 (tail)"},
       {"pipeline: echo\nstages:\n  - stage_id: 3\n",
        "test.yaml:3: stages[0].stage_id: pipeline echo has no stage 3; leave `pipeline` out to "
        "describe your own"},
       {"stages:\n  - stage_id: 0\n",
-       "test.yaml:2: stages[0]: needs a family: echo, hibari_code2wav, hibari_talker, smollm2"},
+       "test.yaml:2: stages[0]: needs a family: echo, echo_audio, echo_sink, hibari_code2wav, "
+       "hibari_talker, smollm2"},
       {"stages:\n  - {stage_id: 0, family: echo}\n",
        "test.yaml:2: stages[0]: stage 0 has no consumer and no final_output"},
       {"stages:\n  - {stage_id: 0, family: hibari_talker, execution_type: llm_generation, model: "
