@@ -20,7 +20,7 @@ fresh_sources() {
 # The address debootstrap takes packages from: the first one of the copied sources.
 fresh_mirror() {
   grep -hE '^(URIs:|deb ).*' "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* 2>/dev/null |
-    grep -v security | grep -oE '[a-z+]+:/[^] ]+' | head -1
+    grep -v security | grep -oE '[a-z+]+:/[^] ]+' | head -1 || true
 }
 
 # Settings that a person carries to a new machine behind the same network: certificates, pip, proxies, names.
