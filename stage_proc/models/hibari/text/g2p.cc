@@ -235,9 +235,11 @@ bool G2p::read_groups(Word* word, Context* context) const {
     const auto last = word->begin() + static_cast<ptrdiff_t>(right);
     const bool settled =
         std::any_of(first, last, [](const Token& t) { return t.alias || t.phonemes; });
-    // A group of dashes and quotes alone is in no dictionary.
-    const bool joinable =
-        !settled && !std::all_of(first, last, [](const Token& t) { return is_glue(t.text); });
+    // A group of dashes and quotes alone is in no dictionary (a single "." or "/" may be read in
+    // addresses).
+    const bool silent = right - left > 1 &&
+                        std::all_of(first, last, [](const Token& t) { return is_glue(t.text); });
+    const bool joinable = !settled && !silent;
     Token joined;
     Lexicon::Reading reading;
     if (joinable) {
