@@ -1,0 +1,53 @@
+// Child processes of the supervisor: start one stage, signal it, learn how it ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shm/base/fd.h"
+#include "shm/base/status.h"
+
+namespace omnistage {
+
+constexpr int kStageControlFd = 3;  // where a stage finds its control socket
+
+// Exit codes of omnistage-stage and omnistage-supervisor.
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitFailure = 1,      // something failed while running
+  kExitUsage = 2,        // arguments or configuration
+  kExitModel = 3,        // the model could not be loaded
+  kExitAlreadyRuns = 4,  // another supervisor owns the run directory
+};
+
+struct ChildOptions {
+  std::string executable;
+  std::vector<std::string> arguments;              // without argv[0]
+  std::map<std::string, std::string> environment;  // added to, or replacing, our own
+};
+
+// A running child. Destroying it does not end the process.
+struct Child {
+  pid_t pid = -1;
+  UniqueFd pidfd;
+
+  bool running() const { return pid > 0; }
+  void kill(int signal) const;
+};
+
+// Starts a child in a process group of its own. Its descriptors are: stdin from /dev/null, stdout
+// and stderr our stderr, kStageControlFd = `control`; all others are closed. Signals have their
+// default actions.
+Result<Child> start_child(const ChildOptions& options, int control);
+
+// Collects an ended child; false when it still runs. `how`: "killed by signal 9 (Killed)", "ended
+// with exit code 3 (the model could not be loaded)"; `exit_code` is -1 after a signal.
+bool collect_child(Child& child, std::string& how, int& exit_code);
+
+// The folder this executable lies in.
+Result<std::string> own_folder();
+
+}  // namespace omnistage
