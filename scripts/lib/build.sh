@@ -64,7 +64,7 @@ build_preset() {
 # What ends up in bin/ and lib/: the programs, libomnistage.so and the model plug-ins, but no tests.
 product_targets() {
   ninja -C "$oms_root/build/release" -t targets all |
-    sed -nE 's#^((bin|lib)/[^:]*): (C|CXX)_(EXECUTABLE|SHARED|MODULE)_[A-Z_]*LINKER.*#\1#p' | grep -v bench
+    sed -nE 's#^((bin|lib)/[^:]*): ((C|CXX)_(EXECUTABLE|SHARED|MODULE)_[A-Z_]*LINKER|CMAKE_SYMLINK_LIBRARY).*#\1#p' | grep -v bench
 }
 
 lock_build() {
