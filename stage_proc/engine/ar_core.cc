@@ -17,7 +17,7 @@ struct ArRequest {
   int32_t prompt_tokens;
   int32_t computed = 0;  // tokens whose keys and values are in the cache
   bool running = false;
-  bool blocked = false;  // the sink was not ready when last asked
+  bool blocked = false;  // the sink was asked in the last step and not ready
   cache::BlockTable blocks;
   sampling::Sampler sampler;
   TextEmitter emitter;
@@ -202,6 +202,9 @@ void ArCore::expire(int64_t now_ns, StageSink& sink) {
 
 void ArCore::plan(StageSink& sink) {
   plan_.clear();
+  // Whoever is not asked in this step may have become ready: has_work() must not count on an old
+  // answer.
+  for (auto& [order, request] : waiting_) request->blocked = false;
   int32_t budget = config_.max_num_batched_tokens;
   // After a preemption the freed blocks belong to the running requests of this step.
   if (plan_running(sink, budget)) plan_waiting(sink, budget);

@@ -141,6 +141,22 @@ TEST(ArCoreBlocked, ABlockedRequestAtTheHeadOfTheQueueIsPassedBy) {
   EXPECT_FALSE(sink[key(1)].ended());
 }
 
+TEST(ArCoreBlocked, CreditThatComesWhileTheSlotsAreFullIsNotForgotten) {
+  ArCoreConfig config;
+  config.max_num_seqs = 1;
+  auto core = make_core(endless(), config);
+  RecordingSink sink;
+  sink.blocked.insert(key(1));
+  ASSERT_TRUE(core->begin(header(1, 5), ids(5, 50), 0).ok());
+  ASSERT_TRUE(core->begin(header(2, 9), ids(5, 50), 0).ok());
+  core->step(1, sink);
+  sink.blocked.clear();
+  core->step(1, sink);  // request 2 has the only slot
+  testing::drain(*core, sink);
+  EXPECT_TRUE(sink[key(2)].ended());
+  EXPECT_TRUE(sink[key(1)].ended());
+}
+
 TEST(ArCoreDeadline, EndsTheRequestInEveryState) {
   ArCoreConfig config;
   config.max_num_seqs = 2;
