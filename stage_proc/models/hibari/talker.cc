@@ -34,10 +34,6 @@ Status check_voice(const engine::RequestHeader& header) {
                  "'; available: " + kVoice);
 }
 
-bool is_blank(const std::string& text) {
-  return text.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
-}
-
 struct ChunkSizes {
   int64_t first, steady;
 };
@@ -52,7 +48,7 @@ class TalkerStream final : public models::GenerationStream {
   Result<models::StreamStep> step(TensorAllocator& allocator) override;
 
  private:
-  Status enqueue(std::string segment);
+  void enqueue(std::vector<std::string> segments);
   // Makes `sentence_` the next sentence that can be spoken, or leaves it empty.
   Status begin_sentence();
   Result<engine::Payload> next_chunk(TensorAllocator& allocator);
@@ -63,8 +59,7 @@ class TalkerStream final : public models::GenerationStream {
   double speed_;
   ChunkSizes sizes_;
 
-  ClauseSplitter splitter_;
-  size_t unsplit_bytes_ = 0;  // in the splitter
+  ClauseSplitter splitter_;  // holds at most one segment
   std::deque<std::string> segments_;
   size_t segment_bytes_ = 0;
   bool input_ended_ = false;
@@ -75,11 +70,11 @@ class TalkerStream final : public models::GenerationStream {
   bool spoke_ = false;
 };
 
-Status TalkerStream::enqueue(std::string segment) {
-  if (is_blank(segment)) return {};
-  segment_bytes_ += segment.size();
-  segments_.push_back(std::move(segment));
-  return {};
+void TalkerStream::enqueue(std::vector<std::string> segments) {
+  for (std::string& segment : segments) {
+    segment_bytes_ += segment.size();
+    segments_.push_back(std::move(segment));
+  }
 }
 
 Status TalkerStream::push(const engine::Payload& payload, bool last) {
@@ -90,19 +85,14 @@ Status TalkerStream::push(const engine::Payload& payload, bool last) {
     if (text == nullptr)
       return Status(StatusCode::kProtocol,
                     std::string("talker: a payload needs the string entry '") + kKeyText + "'");
-    unsplit_bytes_ += text->size();
-    if (segment_bytes_ + unsplit_bytes_ > TalkerModel::kPendingBytesMax)
+    if (segment_bytes_ + text->size() > TalkerModel::kPendingBytesMax)
       return Status(StatusCode::kFull, "talker: more than " +
                                            std::to_string(TalkerModel::kPendingBytesMax) +
                                            " bytes of text are waiting to be spoken");
-    for (std::string& segment : splitter_.push(*text)) {
-      unsplit_bytes_ -= std::min(unsplit_bytes_, segment.size());
-      OMS_RETURN_IF_ERROR(enqueue(std::move(segment)));
-    }
+    enqueue(splitter_.push(*text));
   }
   if (last) {
-    OMS_RETURN_IF_ERROR(enqueue(splitter_.finish()));
-    unsplit_bytes_ = 0;
+    enqueue(splitter_.finish());
     input_ended_ = true;
   }
   return {};
