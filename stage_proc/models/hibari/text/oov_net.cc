@@ -17,6 +17,23 @@ constexpr uint32_t kWordMax = 256;
 constexpr int64_t kWidthMax = 1024;
 constexpr float kNormEpsilon = 1e-5f;
 
+// y[rows, out] += x[rows, in] * w[in, out]. Each sum runs over `in` in order, whatever the vector
+// width, so that all variants give the same bits (the build forbids contraction to fused
+// operations).
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(OMNISTAGE_SANITIZED)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+void multiply_add(const float* x, const float* w, size_t rows, size_t in, size_t out, float* __restrict y) {
+  for (size_t k = 0; k < in; ++k) {
+    const float* row = w + k * out;
+    for (size_t r = 0; r < rows; ++r) {
+      const float factor = x[r * in + k];
+      float* to = y + r * out;
+      for (size_t j = 0; j < out; ++j) to[j] += factor * row[j];
+    }
+  }
+}
+
 void add(const std::vector<float>& x, std::vector<float>* sum) {
   for (size_t i = 0; i < x.size(); ++i) (*sum)[i] += x[i];
 }
@@ -49,15 +66,9 @@ bool read_symbols(JsonReader& reader, std::vector<char32_t>* out) {
 
 void OovNet::Linear::apply(const std::vector<float>& x, size_t rows, std::vector<float>* y) const {
   y->resize(rows * out);
-  for (size_t r = 0; r < rows; ++r) {
-    float* to = y->data() + r * out;
-    std::copy(bias.begin(), bias.end(), to);
-    for (size_t k = 0; k < in; ++k) {
-      const float factor = x[r * in + k];
-      const float* row = weight.data() + k * out;
-      for (size_t j = 0; j < out; ++j) to[j] += factor * row[j];
-    }
-  }
+  for (size_t r = 0; r < rows; ++r)
+    std::copy(bias.begin(), bias.end(), y->begin() + static_cast<ptrdiff_t>(r * out));
+  multiply_add(x.data(), weight.data(), rows, in, out, y->data());
 }
 
 std::vector<float> OovNet::Norm::apply(const std::vector<float>& x) const {
