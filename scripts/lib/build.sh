@@ -49,14 +49,20 @@ build_step() {
 # has the lock.
 build_preset() {
   oms_preset=$1
-  local folder=$oms_root/build/$1 cache
+  local folder=$oms_root/build/$1 cache tests=OFF bench=OFF
   shift
   oms_build_log=$oms_root/build/$oms_preset.log
   mkdir -p "$folder"
   cache=$(oms_cache_dir)
-  # CMake remembers where libtorch was; another cache folder means asking again.
-  if [[ ! -e $folder/build.ninja ]] || ! grep -q "^OMNISTAGE_LIBTORCH:PATH=$cache/" "$folder/CMakeCache.txt"; then
-    build_step env -C "$oms_root" cmake --preset "$oms_preset" -DOMNISTAGE_LIBTORCH="$cache/libtorch-2.11.0"
+  # `speak` works without the packages of the tests; once they are installed the build takes the tests in.
+  [[ -e /usr/include/gtest/gtest.h ]] && tests=ON
+  [[ -e /usr/include/benchmark/benchmark.h && $oms_preset == release ]] && bench=ON
+  # CMake remembers all this; a difference means asking again.
+  if [[ ! -e $folder/build.ninja ]] || ! grep -qx "OMNISTAGE_TESTS:BOOL=$tests" "$folder/CMakeCache.txt" ||
+    ! grep -qx "OMNISTAGE_BENCH:BOOL=$bench" "$folder/CMakeCache.txt" ||
+    ! grep -q "^OMNISTAGE_LIBTORCH:[A-Z]*=$cache/" "$folder/CMakeCache.txt"; then
+    build_step env -C "$oms_root" cmake --preset "$oms_preset" -DOMNISTAGE_LIBTORCH="$cache/libtorch-2.11.0" \
+      -DOMNISTAGE_TESTS="$tests" -DOMNISTAGE_BENCH="$bench"
   fi
   build_step cmake --build "$folder" -j "$(build_jobs)" -- "$@"
 }

@@ -78,20 +78,24 @@ seconds() { # seconds NAME COMMAND...
   echo "figure $name $(( (end - start) / 1000000 )) ms"
 }
 before=$(installed)
-seconds "first set-up" scripts/setup
-seconds "second set-up" scripts/setup
-seconds "first speak (builds)" scripts/speak --out /root/first.wav "Why is the sky blue?" </dev/null
-seconds "second speak" scripts/speak --out /root/second.wav "Why is the sky blue?" </dev/null
-cmp /root/first.wav /root/second.wav || echo "figure same-answer NO"
+sizes() {
+  set -- $before $(installed)
+  echo "figure Debian packages added: $(( $3 - $1 )), $(( $4 - $2 )) MB"
+  echo "figure cache: $(du -sm /root/.cache/omnistage | cut -f1) MB"
+  [ ! -d build ] || echo "figure build folder: $(du -sm build | cut -f1) MB"
+}
+trap sizes EXIT
+seconds "Debian packages:" scripts/setup --only packages
+seconds "libtorch and models:" scripts/setup
+seconds "set-up again:" scripts/setup
+case $FRESH_MODE in setup) exit ;; esac
+seconds "first speak (builds):" scripts/speak --out /root/first.wav "Why is the sky blue?" </dev/null
+seconds "second speak:" scripts/speak --out /root/second.wav "Why is the sky blue?" </dev/null
+cmp /root/first.wav /root/second.wav || { echo "figure the two answers differ"; exit 1; }
 case $FRESH_MODE in
-  quick) seconds "scripts/test --quick" scripts/test --quick ;;
-  full) seconds "scripts/test" scripts/test ;;
+  quick) seconds "scripts/test --quick:" scripts/test --quick ;;
+  full) seconds "scripts/test:" scripts/test ;;
 esac
-after=$(installed)
-set -- $before $after
-echo "figure Debian-packages-added $(( $3 - $1 )), $(( $4 - $2 )) MB"
-echo "figure cache $(du -sm /root/.cache/omnistage | cut -f1) MB"
-echo "figure build-folder $(du -sm build | cut -f1) MB"
 TEXT
 }
 

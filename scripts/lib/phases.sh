@@ -2,11 +2,11 @@
 # which holds the build lock.
 # shellcheck shell=bash
 
-all_phases=(setup lint release unit integration stress asan tsan fuzz)
-quick_phases=(setup lint release unit integration stress)
+all_phases=(setup lint release links unit integration stress asan tsan fuzz)
+quick_phases=(setup lint release links unit integration stress)
 
 # Minutes; printed beside what was needed. A slow machine is not a failure, so nothing is enforced here.
-declare -A phase_budget=([setup]=7 [lint]=1 [release]=12 [unit]=5 [integration]=7 [stress]=5 [asan]=8 [tsan]=6 [fuzz]=6)
+declare -A phase_budget=([setup]=7 [lint]=1 [release]=12 [links]=1 [unit]=5 [integration]=7 [stress]=5 [asan]=8 [tsan]=6 [fuzz]=5)
 declare -A phase_passed=() phase_failed=() phase_skipped=() phase_minutes=() phase_note=()
 
 # run_ctest PHASE BUILD JOBS ARGUMENT...: runs ctest with its output shown and kept, and adds up its counts.
@@ -40,7 +40,8 @@ readonly tsan_tests='shm|ring|edge|segment|pool|lease|credit|wait|engine|schedul
 
 phase_setup() { "$oms_scripts/setup" --tests </dev/null; }
 phase_lint() { "$oms_scripts/lint" </dev/null; }
-phase_release() { build_preset release && "$oms_scripts/lint" --links release </dev/null; }
+phase_release() { build_preset release; }
+phase_links() { "$oms_scripts/lint" --links release </dev/null; }
 phase_unit() { run_ctest unit release "$(nproc)" -L '^(unit|conformance)$'; }
 phase_integration() { run_ctest integration release 1 -L '^(integration|golden)$'; }
 phase_stress() { run_ctest stress release 1 -L '^(sim|stress|chaos)$'; }
@@ -82,7 +83,15 @@ print_table() {
   printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 }
 
-# A phase in which no test ran at all counts as one failure, so that the closing line cannot hide it.
+# A phase that failed before any test could counts as one failure, so that the closing line cannot hide it.
+count_failure() {
+  if [[ ${phase_failed[$1]:-0} == 0 ]]; then phase_failed[$1]=1; fi
+}
+
+phase_log() {
+  if [[ -e $oms_root/build/$1.log ]]; then echo "log: build/$1.log"; else echo "see above"; fi
+}
+
 declare -A phase_seconds=()
 run_phases() {
   local phase started status bad=0
@@ -90,8 +99,7 @@ run_phases() {
     printf '\n== %s ==\n' "$phase"
     started=$SECONDS
     status=0
-    # A subshell would lose the counts; `die` inside a build step must not end the table, so builds run below
-    # an exit trap that prints it.
+    # A subshell would lose the counts; a build step that dies must not cost the table, hence the exit trap.
     trap 'end_child; clear_ticker; phase_broke "$phase" "$started"; print_table "${all_phases[@]}"' EXIT
     "phase_$phase" || status=$?
     trap - EXIT
@@ -100,8 +108,8 @@ run_phases() {
     printf -- '-- %s: %s min of %s\n' "$phase" "${phase_minutes[$phase]}" "${phase_budget[$phase]}"
     if ((status != 0)); then
       bad=1
-      phase_failed[$phase]=$((${phase_failed[$phase]:-0} > 0 ? ${phase_failed[$phase]} : 1))
-      say "phase $phase failed${phase_note[$phase]:+: ${phase_note[$phase]}}; log: build/$phase.log"
+      count_failure "$phase"
+      say "phase $phase failed${phase_note[$phase]:+: ${phase_note[$phase]}}; $(phase_log "$phase")"
       # Nothing can be tested without these.
       [[ $phase == setup || $phase == release ]] && break
     fi
@@ -113,6 +121,6 @@ run_phases() {
 phase_broke() {
   phase_seconds[$1]=$((SECONDS - $2))
   phase_minutes[$1]=$(awk "BEGIN { printf \"%.1f\", ${phase_seconds[$1]} / 60 }")
-  phase_failed[$1]=$((${phase_failed[$1]:-0} > 0 ? ${phase_failed[$1]} : 1))
+  count_failure "$1"
   phase_note[$1]="did not build or did not run"
 }
