@@ -324,15 +324,12 @@ TEST(ArCore, BadLogitsEndOneRequestOnly) {
 TEST(ArCore, ChunksOfAnotherStageAreRefused) {
   auto core = make_core(std::make_shared<ToyModel>());
   RecordingSink sink;
-  engine::StageChunk chunk;
-  chunk.key = key(1);
-  chunk.header = header(1);
-  core->chunk(chunk, 0);
+  transfer::ChunkSender sender(header(1));
+  core->chunk(sender.make({}, false), 0);
   EXPECT_TRUE(core->has_work());
   core->step(1, sink);
   EXPECT_EQ(sink[key(1)].ends[0].status.code(), StatusCode::kUnsupported);
-  chunk.number = 1;
-  core->chunk(chunk, 0);
+  core->chunk(sender.make({}, false), 0);
   EXPECT_EQ(core->stats().dropped_late_chunks, 1u);
   EXPECT_FALSE(core->has_work());
 }
