@@ -263,8 +263,8 @@ bool LinkImpl::read_ring(In& in, bool control, Record& out) {
 
 bool LinkImpl::handle_internal(const RecordHeader& header, std::span<const std::byte> bytes) {
   if (header.kind == kLinkClose) {
-    close_read_ = true;
-    return bytes.empty();
+    close_read_ = bytes.empty();
+    return close_read_;
   }
   uint64_t count = 0;
   if (header.kind != kLinkLeaseReturn || bytes.size() < sizeof count) return false;
