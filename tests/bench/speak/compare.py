@@ -48,7 +48,7 @@ def thinker(args, threads):
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out:
         run([f"{args.build}/{args.thinker}", "--threads", str(threads), "--json", out.name])
         line = json.loads(out.read().splitlines()[-1])
-    return {k: line[k] for k in ("prompt_128", "prompt_512", "decode_1", "decode_8")}
+    return {"prompt_128": line["prompt128"], "prompt_512": line["prompt512"], "decode_1": line["decode1"], "decode_8": line["decode8"]}
 
 
 def llama(args, threads):
@@ -113,7 +113,7 @@ def measure(name, our, peer, threads, args, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=f"{ROOT}/build/release")
-    parser.add_argument("--thinker", default="bench/bench_thinker", help="path of bench_thinker below --build")
+    parser.add_argument("--thinker", default="bin/bench_thinker", help="path of bench_thinker below --build")
     parser.add_argument("--llama")
     parser.add_argument("--hibari-python")
     parser.add_argument("--gguf")
