@@ -36,7 +36,10 @@ TEST_F(ConfigTest, ShippedEchoFileNeedsNoModel) {
   options_.models_dir = "/nonexistent";
   auto result = load_deploy(OMS_SOURCE_DIR "/deploy/echo.yaml", options_);
   ASSERT_TRUE(result.ok()) << result.status().message();
-  EXPECT_EQ(result->stages.size(), 3u);
+  ASSERT_EQ(result->stages.size(), 3u);
+  EXPECT_EQ(result->stages[0].final_output_type, "text");
+  EXPECT_FALSE(result->stages[1].final_output);
+  EXPECT_EQ(result->stages[2].final_output_type, "audio");
   EXPECT_TRUE(result->async_chunk);
 }
 
