@@ -274,6 +274,7 @@ bool LinkImpl::handle_internal(const RecordHeader& header, std::span<const std::
     return false;
   std::lock_guard lock(pool_mutex_);
   if (pool_ == nullptr) return false;
+  leases_came_back_ = true;
   for (uint64_t i = 0; i < count; ++i) {
     LeaseReturn lease;
     std::memcpy(&lease, bytes.data() + sizeof count + i * sizeof lease, sizeof lease);
@@ -306,6 +307,7 @@ bool LinkImpl::ready() {
              (data_in_.reader.unread() || control_in_.reader.unread());
   any |= has_room_again(data_out_);
   any |= has_room_again(control_out_);
+  if (leases_came_back_) any = true, leases_came_back_ = false;
   if (peer_dead() && !death_reported_) any = death_reported_ = true;
   return any;
 }

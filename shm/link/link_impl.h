@@ -129,6 +129,7 @@ class LinkImpl final : public Link, public WaitPoint {
   uint32_t sleep_count_ = 0;
   uint32_t sleep_answered_ = 0;  // the peer's sleep word that was already woken for
   bool death_reported_ = false;
+  bool leases_came_back_ = false;  // since the wait set asked last
   bool closed_ = false;
   bool close_sent_ = false;
   bool close_read_ = false;

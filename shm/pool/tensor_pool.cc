@@ -19,7 +19,9 @@ namespace omnistage::shm {
 namespace {
 
 constexpr uint64_t kFirstSlabBytes = 1u << 20;  // further slabs double up to kSlabBytesMax
-constexpr size_t kEmptySlabsKept = 1;  // so that a pool in steady use never asks the kernel
+// Empty slabs kept, so that a pool in steady use never asks the kernel: making a slab costs
+// milliseconds (zeroed pages, memory check, another fd for every peer).
+constexpr uint64_t kEmptyBytesKept = kSlabSegmentBytesMax;
 
 class PoolImpl final : public TensorPool, public std::enable_shared_from_this<PoolImpl> {
  public:
@@ -220,14 +222,16 @@ class PoolImpl final : public TensorPool, public std::enable_shared_from_this<Po
   }
 
   void trim(std::vector<std::unique_ptr<Slab>>& dropped) {
-    size_t empty = 0;
+    uint64_t empty = 0;
     for (auto at = slabs_.begin(); at != slabs_.end();) {
-      if (!at->second->empty() || ++empty <= kEmptySlabsKept) {
+      const Slab& slab = *at->second;
+      if (!slab.empty() || (empty += slab.segment().bytes()) <= kEmptyBytesKept) {
         ++at;
         continue;
       }
-      slab_bytes_ -= at->second->segment().bytes();
-      by_address_.erase(at->second->segment().base());
+      empty -= slab.segment().bytes();
+      slab_bytes_ -= slab.segment().bytes();
+      by_address_.erase(slab.segment().base());
       dropped.push_back(std::move(at->second));
       at = slabs_.erase(at);
       ++released_;

@@ -16,8 +16,9 @@ class WaitPoint {
   // Rung when the link changes from another thread: connected, dead, a tensor released. Null takes
   // it away.
   virtual void set_doorbell(std::shared_ptr<Doorbell> doorbell) = 0;
-  // Something the data thread should look at: unread records always; room after kFull and the
-  // peer's death once.
+  // Something the data thread should look at: unread records always; once each: room
+  // after kFull, leases that poll() took back (somebody may wait for pool memory), the peer's
+  // death.
   virtual bool ready() = 0;
   // Tells the peer that this thread is about to sleep. Returns the word to sleep on and the value
   // to expect, or null when this link can only change through the doorbell. A seq_cst fence and

@@ -23,9 +23,10 @@ class WaitSet {
   virtual void add(Link* link) = 0;  // the link outlives its membership
   virtual void remove(Link* link) = 0;
 
-  // Returns at once when a link has unread records, a blocked sender got room, a peer died, or
-  // ring() was called since the last wait(); else sleeps until then or until `deadline_ns`
-  // (CLOCK_MONOTONIC, kNever = no limit). kOk: something happened; kTimeout: the deadline passed.
+  // Returns at once when a link has unread records, a blocked sender got room, poll() took back
+  // leases (so pool memory may be free), a peer died, or ring() was called since the last wait();
+  // else sleeps until then or until `deadline_ns` (CLOCK_MONOTONIC, kNever = no limit). kOk:
+  // something happened; kTimeout: the deadline passed.
   virtual Status wait(int64_t deadline_ns) = 0;
   virtual void ring() = 0;
 

@@ -45,6 +45,25 @@ TEST(LinkTensor, ViewShowsTheBytesAndTheLeaseComesBack) {
   EXPECT_EQ(pair.pool->stats().blocks, 0u);
 }
 
+// A producer that waits for pool memory must hear of it, although poll() shows it no record.
+TEST(LinkTensor, ReturnedLeasesEndTheProducersWait) {
+  TensorPair pair;
+  auto waits = WaitSet::create();
+  waits->add(pair.a.get());
+  HostTensor tensor = filled(*pair.pool, 100, 0.0f);
+  TensorRef ref = *pair.a->lease(tensor.data.get(), tensor.bytes());
+  ASSERT_TRUE(pair.b->open_tensor(ref).ok());
+  while (waits->wait(0).ok()) {
+  }
+  pair.b->flush_returns();
+  EXPECT_TRUE(waits->wait(kNever).ok());
+  Record record;
+  EXPECT_FALSE(pair.a->poll(record));
+  EXPECT_TRUE(waits->wait(kNever).ok());
+  EXPECT_EQ(waits->wait(0).code(), StatusCode::kTimeout);
+  waits->remove(pair.a.get());
+}
+
 TEST(LinkTensor, PartOfABlockCanBeLeased) {
   TensorPair pair;
   HostTensor tensor = filled(*pair.pool, 1000, 0.0f);
@@ -149,12 +168,12 @@ TEST(LinkTensor, EmptySlabsAreWithdrawnFromThePeer) {
     refs.push_back(*pair.a->lease(tensors.back().data.get(), tensors.back().bytes()));
     ASSERT_TRUE(pair.b->open_tensor(refs.back()).ok());
   }
-  ASSERT_GT(pair.pool->stats().slabs, 1u);
+  const uint64_t slabs = pair.pool->stats().slabs;
   tensors.clear();
   pair.b->flush_returns();
   Record record;
   EXPECT_FALSE(pair.a->poll(record));
-  EXPECT_EQ(pair.pool->stats().slabs, 1u);
+  EXPECT_LT(pair.pool->stats().slabs, slabs);
   pair.a->flush_returns();  // tells the peer
   pair.sockets();
   EXPECT_FALSE(pair.b->peer_dead());
