@@ -64,7 +64,7 @@ TEST_F(TextFrontendTest, LongSentencesAreCut) {
   std::string clauses, words, solid;
   for (int i = 0; i < 200; ++i) clauses += "one two three, ";
   for (int i = 0; i < 400; ++i) words += "seven ";
-  for (int i = 0; i < 3000; ++i) solid += "nineteen";
+  for (int i = 0; i < 600; ++i) solid += "nineteen";
   for (const std::string& text : {clauses, words, solid}) {
     const Strings pieces = frontend_->phonemize(text);
     EXPECT_GT(pieces.size(), 1u);
@@ -74,7 +74,7 @@ TEST_F(TextFrontendTest, LongSentencesAreCut) {
       EXPECT_LE(characters(piece), TextFrontend::kPhonemesMax);
       total += characters(piece);
     }
-    EXPECT_GT(total, 1000u);
+    EXPECT_GT(total, 600u);
   }
   EXPECT_EQ(frontend_->phonemize(clauses).front().substr(0, 6), "wˈʌn");
 }
@@ -131,6 +131,11 @@ TEST_F(TextFrontendTest, OddInputIsRead) {
   }
 }
 
+// The package stops with an exception here.
+TEST_F(TextFrontendTest, RaisedDigitsInUnknownWordsAreReadWithWhatFollows) {
+  EXPECT_EQ(frontend_->phonemize("②Zorblax"), Strings{"tˈu " + frontend_->phonemize("Zorblax")[0]});
+}
+
 TEST_F(TextFrontendTest, RandomTextIsRead) {
   static const char* const kParts[] = {"'",  "’", "-",  ".",   ",",  "/",   ":",   "$",   "£", "%",
                                        "(",  ")", "[",  "](",  "\"", "1",   "20",  "305", "0", "th",
@@ -139,7 +144,7 @@ TEST_F(TextFrontendTest, RandomTextIsRead) {
                                        "*",  "#", "@",  "x",   "Dr", "II"};
   std::mt19937 rng(11);
   std::uniform_int_distribution<size_t> pick(0, std::size(kParts) - 1);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 60; ++round) {
     std::string text;
     for (int i = 0; i < 60; ++i) text += kParts[pick(rng)];
     for (const std::string& piece : frontend_->phonemize(text)) {

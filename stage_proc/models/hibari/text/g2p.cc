@@ -125,10 +125,10 @@ Result<G2p> G2p::load(const std::string& model_dir) {
   OMS_ASSIGN_OR_RETURN(NormalizerTables tables, NormalizerTables::load(path("normalize.json")));
   OMS_ASSIGN_OR_RETURN(Normalizer normalizer, Normalizer::make(std::move(tables)));
   OMS_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(path("tokenizer_exceptions.json")));
+  OMS_ASSIGN_OR_RETURN(OovNet oov, OovNet::load(path("oov.json"), path("oov.safetensors")));
   OMS_ASSIGN_OR_RETURN(Tagger tagger, Tagger::load(path("tagger.json")));
   OMS_ASSIGN_OR_RETURN(Lexicon lexicon,
                        Lexicon::load(path("lexicon_us_gold.json"), path("lexicon_us_silver.json")));
-  OMS_ASSIGN_OR_RETURN(OovNet oov, OovNet::load(path("oov.json"), path("oov.safetensors")));
   G2p g2p(std::move(normalizer), std::move(tokenizer), std::move(tagger), std::move(lexicon),
           std::move(oov));
   OMS_ASSIGN_OR_RETURN(g2p.piece_, Regex::compile(kPiece));
@@ -282,11 +282,17 @@ Text G2p::read_unknown(TextView text) const {
     const TextView part = match.text();
     Text phonemes;
     if (digit_value(part[0]) >= 0) {
-      Text digits(part);
-      for (char32_t& c : digits) {
-        if (const int value = digit_value(c); value >= 0) c = U'0' + static_cast<char32_t>(value);
+      Text digits;
+      for (char32_t c : part) {
+        const int value = digit_value(c);
+        if (value < 0 && c != U',' && c != U'.') break;
+        digits += value < 0 ? c : U'0' + static_cast<char32_t>(value);
       }
       phonemes = lexicon_.number(digits, U"", false).value_or(Text());
+      // Raised or circled digits count as letters above, so that letters may follow.
+      const Text rest =
+          digits.size() < part.size() ? read_unknown(part.substr(digits.size())) : Text();
+      if (!rest.empty()) phonemes += U" " + rest;
     } else if (is_letter(part[0])) {
       phonemes = oov_(part);
     } else {

@@ -85,9 +85,11 @@ TextFrontend::TextFrontend(std::unique_ptr<const Parts> parts) : parts_(std::mov
 TextFrontend::~TextFrontend() = default;
 
 Result<std::shared_ptr<const TextFrontend>> TextFrontend::load(const std::string& model_dir) {
+  Vocabulary vocabulary;
+  OMS_RETURN_IF_ERROR(read_vocabulary(model_dir + "/vocab.json", &vocabulary));
   OMS_ASSIGN_OR_RETURN(G2p g2p, G2p::load(model_dir));
   auto parts = std::make_unique<Parts>(std::move(g2p));
-  OMS_RETURN_IF_ERROR(read_vocabulary(model_dir + "/vocab.json", &parts->vocabulary));
+  parts->vocabulary = std::move(vocabulary);
   OMS_ASSIGN_OR_RETURN(parts->line_break, Regex::compile(UR"(\n\s*\n|\n)"));
   OMS_ASSIGN_OR_RETURN(parts->sentence_end,
                        Regex::compile(UR"re((?<=[.!?…])["”’)\]]*\s+(?=\S))re"));
