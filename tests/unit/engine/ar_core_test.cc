@@ -249,6 +249,36 @@ TEST(ArCore, StopStringsAndMinTokens) {
   EXPECT_EQ(stopped[key(3)].token_ids.back(), ToyModel::kEos);
 }
 
+TEST(ArCore, TheTextOfAStopIdIsShownOnlyWhenAskedFor) {
+  auto model = std::make_shared<ToyModel>(testing::ToyOptions{.eos_bias = -40});
+  auto core = make_core(model);
+  RecordingSink sink;
+  ASSERT_TRUE(core->begin(header(1, 80), text_input("x"), 0).ok());
+  testing::drain(*core, sink);
+  const std::string& text = sink[key(1)].text;
+  constexpr int32_t kSky = 260;
+  ASSERT_EQ(model->tokenizer()->decode({kSky}), " sky");
+  for (bool include : {false, true}) {
+    RequestHeader h = header(include ? 3 : 2, 80);
+    h.sampling.stop_token_ids = {kSky};
+    h.sampling.include_stop_str_in_output = include;
+    ASSERT_TRUE(core->begin(h, text_input("x"), 0).ok());
+    testing::drain(*core, sink);
+    EXPECT_EQ(sink[h.key].text, text.substr(0, text.find(" sky") + (include ? 4 : 0)));
+    EXPECT_EQ(sink[h.key].token_ids.back(), kSky);
+    EXPECT_EQ(sink[h.key].ends[0].reason, FinishReason::kStop);
+  }
+}
+
+TEST(ArCore, AFinishedRequestCannotBeginAgain) {
+  auto core = make_core(std::make_shared<ToyModel>());
+  RecordingSink sink;
+  ASSERT_TRUE(core->begin(header(1, 3), text_input("x"), 0).ok());
+  testing::drain(*core, sink);
+  ASSERT_TRUE(sink[key(1)].ended());
+  EXPECT_EQ(core->begin(header(1, 3), text_input("x"), 0).code(), StatusCode::kCancelled);
+}
+
 TEST(ArCore, DownstreamGetsTheWholeTextOnlyWhenAudioIsWanted) {
   auto model = std::make_shared<ToyModel>(testing::ToyOptions{.eos_bias = -40});
   ArCoreConfig config;

@@ -102,6 +102,19 @@ TEST(GenerationCoreContract, ANewerGenerationReplacesTheOlder) {
   EXPECT_EQ(core->stats().dropped_late_chunks, 1u);
 }
 
+TEST(GenerationCoreContract, ChunksAfterTheEndAreLate) {
+  auto core = make_core();
+  RecordingSink sink;
+  core->chunk(chunk(header(1), 0, "all", true), 0);
+  testing::drain(*core, sink);
+  ASSERT_TRUE(sink[key(1)].ended());
+  core->chunk(chunk(header(1), 0, "again", true), 0);
+  core->chunk(chunk(header(1), 1, "more", true), 0);
+  EXPECT_FALSE(core->has_work());
+  EXPECT_EQ(core->stats().dropped_late_chunks, 2u);
+  EXPECT_EQ(core->begin(header(1), long_text(), 0).code(), StatusCode::kCancelled);
+}
+
 TEST(GenerationCoreContract, OneRequestCannotComeFromTwoSides) {
   auto core = make_core();
   RecordingSink sink;
