@@ -114,7 +114,7 @@ check_fresh() {
   [[ -n $mirror ]] || die "cannot find the address of Debian 12 in this machine's /etc/apt"
   cp -r "$dir/etc" "$dir.etc"
   # shellcheck disable=SC2064
-  trap "end_child; clear_ticker; rm -rf --one-file-system '$dir' '$dir.etc' '$dir.log'" EXIT
+  trap "end_child; clear_ticker; say 'removing $dir'; rm -rf --one-file-system '$dir' '$dir.etc' '$dir.log'" EXIT
   fresh_progress() { tick "making a minimal Debian 12 in $dir, $((SECONDS - started)) s"; }
   run_logged "$dir.log" fresh_progress unshare --mount --propagation private --pid --fork --kill-child \
     debootstrap --variant=minbase bookworm "$dir" "$mirror" || { tail -5 "$dir.log" >&2; die "debootstrap failed"; }
