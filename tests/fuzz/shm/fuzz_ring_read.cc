@@ -1,5 +1,5 @@
-// Any ring state: the input is {start, head - start, epoch, sequence ignored} and then the bytes of
-// a 4 KiB ring. The reader must end with "empty" or "broken" and hand out nothing that was not
+// Any ring state: the input is {start line, head - start, epoch, repair headers} and then the bytes
+// of a 4 KiB ring. The reader must end with "empty" or "broken" and hand out nothing that was not
 // published.
 #include <cstdlib>
 #include <cstring>
@@ -15,8 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     uint32_t start_line;
     uint32_t published;
     uint32_t epoch;
-    uint32_t flip_position;  // a header whose position and number are made right, to get past the
-                             // first check
+    uint32_t repair;  // bit 0: positions and numbers of headers are made right, to get further
   } parameters{};
   if (size < sizeof parameters) return 0;
   std::memcpy(&parameters, data, sizeof parameters);
@@ -27,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       static_cast<uint64_t>(static_cast<int32_t>(parameters.start_line)) * kRecordAlign;
   // Make the chain of headers plausible, so that the fuzzer reaches the length checks.
   uint64_t position = start;
-  for (uint64_t number = 0; (parameters.flip_position & 1) != 0 && number < 8; ++number) {
+  for (uint64_t number = 0; (parameters.repair & 1) != 0 && number < 8; ++number) {
     RecordHeader header;
     std::byte* at = ring.data() + (position & (kCapacity - 1));
     std::memcpy(&header, at, sizeof header);
@@ -55,10 +54,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RingWriter writer(ring.data(), kCapacity, &own_head, start, 1);
   std::atomic<uint64_t> hostile_tail{start + parameters.published};
   writer.attach(&hostile_tail);
-  for (int i = 0; i < 8; ++i)
-    if (writer.room(0) > kCapacity)
-      std::abort();
-    else
-      (void)writer.write(9, std::span<const std::byte>(ring).subspan(0, parameters.epoch % 2000));
+  const std::vector<std::byte> payload(parameters.epoch % 2000);
+  for (int i = 0; i < 8; ++i) {
+    if (writer.room(0) > kCapacity) std::abort();
+    (void)writer.write(9, payload);
+  }
   return 0;
 }
