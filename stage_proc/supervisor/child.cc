@@ -1,7 +1,6 @@
 #include "stage_proc/supervisor/child.h"
 
 #include <fcntl.h>
-#include <linux/limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -131,14 +130,6 @@ bool collect_child(Child& child, std::string& how, int& exit_code) {
   }
   child = Child();
   return true;
-}
-
-Result<std::string> own_folder() {
-  char path[PATH_MAX];
-  const ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path) - 1);
-  if (length <= 0) return Status::from_errno("read /proc/self/exe");
-  const std::string text(path, static_cast<size_t>(length));
-  return text.substr(0, text.rfind('/'));
 }
 
 }  // namespace omnistage

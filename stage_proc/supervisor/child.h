@@ -9,19 +9,9 @@
 
 #include "shm/base/fd.h"
 #include "shm/base/status.h"
+#include "stage_proc/supervisor/process.h"
 
 namespace omnistage {
-
-constexpr int kStageControlFd = 3;  // where a stage finds its control socket
-
-// Exit codes of omnistage-stage and omnistage-supervisor.
-enum ExitCode : int {
-  kExitOk = 0,
-  kExitFailure = 1,      // something failed while running
-  kExitUsage = 2,        // arguments or configuration
-  kExitModel = 3,        // the model could not be loaded
-  kExitAlreadyRuns = 4,  // another supervisor owns the run directory
-};
 
 struct ChildOptions {
   std::string executable;
@@ -46,8 +36,5 @@ Result<Child> start_child(const ChildOptions& options, int control);
 // Collects an ended child; false when it still runs. `how`: "killed by signal 9 (Killed)", "ended
 // with exit code 3 (the model could not be loaded)"; `exit_code` is -1 after a signal.
 bool collect_child(Child& child, std::string& how, int& exit_code);
-
-// The folder this executable lies in.
-Result<std::string> own_folder();
 
 }  // namespace omnistage

@@ -212,7 +212,8 @@ void Supervisor::on_stage_exit(StageProcess& stage) {
       info.si_pid == 0) {
     return;
   }
-  // What it started itself lives in its process group. Not collected yet, so the number is still its own.
+  // What it started itself lives in its process group. Not collected yet, so the number is still
+  // its own.
   ::kill(-pid, SIGKILL);
   loop_->unwatch(pidfd);
   std::string how;
