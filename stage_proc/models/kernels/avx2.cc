@@ -49,6 +49,10 @@ void quantize(const float* x, const QuantRows& out) {
   }
 }
 
+void quantize_rest(const float* x, const QuantRows& first, const QuantRows& out) {
+  rest_of_row(x, first, out, quantize);
+}
+
 inline __m256i four_inputs(const int8_t* x) {
   int32_t four;
   __builtin_memcpy(&four, x, sizeof four);
@@ -163,7 +167,7 @@ void linear_q8(const Q8Matrix& w, const QuantRows& x, int32_t rows, int32_t tile
 
 }  // namespace
 
-const KernelTable kAvx2Table = {"avx2",   quantize, linear_q4, linear_q8,
-                                rms_norm, rope,     swiglu,    attention};
+const KernelTable kAvx2Table = {"avx2",   quantize, quantize_rest, linear_q4, linear_q8,
+                                rms_norm, rope,     swiglu,        attention};
 
 }  // namespace omnistage::kernels

@@ -38,6 +38,10 @@ void quantize(const float* x, const QuantRows& out) {
   }
 }
 
+void quantize_rest(const float* x, const QuantRows& first, const QuantRows& out) {
+  rest_of_row(x, first, out, quantize);
+}
+
 inline __m512i dot(__m512i acc, __m512i w, const int8_t* x) {
   int32_t four;
   __builtin_memcpy(&four, x, sizeof four);
@@ -181,7 +185,7 @@ void linear_q8(const Q8Matrix& w, const QuantRows& x, int32_t rows, int32_t tile
 
 }  // namespace
 
-const KernelTable kAvx512VnniTable = {"avx512vnni", quantize, linear_q4, linear_q8,
-                                      rms_norm,     rope,     swiglu,    attention};
+const KernelTable kAvx512VnniTable = {"avx512vnni", quantize, quantize_rest, linear_q4, linear_q8,
+                                      rms_norm,     rope,     swiglu,        attention};
 
 }  // namespace omnistage::kernels

@@ -177,4 +177,17 @@ inline float group_max(const float* x) {
   return lane_max(top);
 }
 
+template <typename Quantize>
+inline void rest_of_row(const float* x, const kn::QuantRows& first, const kn::QuantRows& out,
+                        const Quantize& quantize) {
+  for (int32_t g = 0; g < first.k / kn::kGroup; ++g) {
+    float rest[kn::kGroup];
+    const int32_t at = g * kn::kGroup;
+    for (int i = 0; i < kn::kGroup; ++i) {
+      rest[i] = x[at + i] - first.scale[g] * static_cast<float>(first.q[at + i]);
+    }
+    quantize(rest, {kn::kGroup, out.q + at, out.scale + g, out.scaled_sum + g, out.sum + g});
+  }
+}
+
 }  // namespace

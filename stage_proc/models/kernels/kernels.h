@@ -77,6 +77,9 @@ struct KernelTable {
 
   // One row of k floats to int8 groups; writes row 0 of `out`.
   void (*quantize)(const float* x, const QuantRows& out);
+  // The second term of a finer form: quantises what row 0 of `first` leaves of x, so that
+  // W x is about W first + W out with the error of 15 bits instead of 8.
+  void (*quantize_rest)(const float* x, const QuantRows& first, const QuantRows& out);
   // y = W x (or += when add) for tiles [tile_begin, tile_end); y is the place of the first output
   // of tile_begin of row 0.
   void (*linear_q4)(const Q4Matrix& w, const QuantRows& x, int32_t rows, int32_t tile_begin,

@@ -28,6 +28,10 @@ void quantize(const float* x, const QuantRows& out) {
   }
 }
 
+void quantize_rest(const float* x, const QuantRows& first, const QuantRows& out) {
+  rest_of_row(x, first, out, quantize);
+}
+
 // Integer sums of one group for the 16 outputs of a tile.
 void group_sums_q4(const uint8_t* q, const int8_t* x, int32_t* sums) {
   for (int n = 0; n < kTileRows; ++n) sums[n] = 0;
@@ -98,7 +102,7 @@ void linear_q8(const Q8Matrix& w, const QuantRows& x, int32_t rows, int32_t tile
 
 }  // namespace
 
-const KernelTable kScalarTable = {"scalar", quantize, linear_q4, linear_q8,
-                                  rms_norm, rope,     swiglu,    attention};
+const KernelTable kScalarTable = {"scalar", quantize, quantize_rest, linear_q4, linear_q8,
+                                  rms_norm, rope,     swiglu,        attention};
 
 }  // namespace omnistage::kernels

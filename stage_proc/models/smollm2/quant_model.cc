@@ -14,10 +14,12 @@ namespace {
 constexpr int32_t kGateTiles = 4;                       // tiles behind one group of the gated layer
 constexpr int32_t kGateWidth = kGateTiles * kTileRows;  // floats a row
 
-// Group `group` of row `row`, as a one-group row of its own.
-QuantRows group_of(const QuantRows& x, int64_t row, int32_t group) {
+constexpr int32_t kNoTile = INT32_MAX;
+
+// Groups of row `row` from `group` on, as a row of its own.
+QuantRows group_of(const QuantRows& x, int64_t row, int32_t group, int32_t groups = 1) {
   QuantRows g = x.from_row(row);
-  return {kGroup, g.q + int64_t{group} * kGroup, g.scale + group, g.scaled_sum + group,
+  return {groups * kGroup, g.q + int64_t{group} * kGroup, g.scale + group, g.scaled_sum + group,
           g.sum + group};
 }
 
@@ -83,24 +85,36 @@ void QuantModel::embed(std::span<const Row> rows) {
   }
 }
 
-void QuantModel::norm_rows(int32_t rows, const std::vector<float>& weight) {
+void QuantModel::norm_rows(int32_t rows, const std::vector<float>& weight, bool fine) {
   const ModelConfig& c = config();
-  const QuantRows out = narrow_.view();
+  const QuantRows out = narrow_.first.view();
+  const QuantRows rest = narrow_.rest.view();
   pool_->split(rows, [&](int32_t begin, int32_t end, int32_t part) {
     float* normed = workers_[static_cast<size_t>(part)].row.data();
     for (int32_t r = begin; r < end; ++r) {
       kernels_.rms_norm(x_.data() + int64_t{r} * c.embed, weight.data(), c.embed, c.norm_eps,
                         normed);
       kernels_.quantize(normed, out.from_row(r));
+      if (fine) kernels_.quantize_rest(normed, out.from_row(r), rest.from_row(r));
     }
   });
 }
 
-void QuantModel::linear(const kernels::Q4Matrix& w, QuantScratch& x, int32_t rows, float* y,
-                        bool add) {
-  const QuantRows in = x.view();
+void QuantModel::linear(const kernels::Q4Matrix& w, TwoTerms& x, int32_t rows, float* y, bool add,
+                        int32_t fine_from) {
+  const QuantRows first = x.first.view();
+  const QuantRows rest = x.rest.view();
   pool_->split(w.n / kTileRows, [&](int32_t begin, int32_t end, int32_t) {
-    kernels_.linear_q4(w, in, rows, begin, end, y + int64_t{begin} * kTileRows, w.n, add);
+    const int32_t plain_end = std::clamp(fine_from, begin, end);
+    if (begin < plain_end) {
+      kernels_.linear_q4(w, first, rows, begin, plain_end, y + int64_t{begin} * kTileRows, w.n,
+                         add);
+    }
+    for (int32_t t = plain_end; t < end; ++t) {
+      float* out = y + int64_t{t} * kTileRows;
+      kernels_.linear_q4(w, first, rows, t, t + 1, out, w.n, add);
+      kernels_.linear_q4(w, rest, rows, t, t + 1, out, w.n, true);
+    }
   });
 }
 
@@ -126,12 +140,13 @@ void QuantModel::store_keys(std::span<const Row> rows, int32_t layer) {
   });
 }
 
-void QuantModel::attend(std::span<const Row> rows, int32_t layer) {
+void QuantModel::attend(std::span<const Row> rows, int32_t layer, bool fine) {
   const ModelConfig& c = config();
   const int32_t count = static_cast<int32_t>(rows.size());
   const int32_t width = c.group_heads() * c.head_dim;
   const float scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
-  const QuantRows out = mixed_.view();
+  const QuantRows out = mixed_.first.view();
+  const QuantRows rest = mixed_.rest.view();
   const float* base = block(layer, 0);
   // Rows alternate between the workers: later rows of a prompt are longer.
   pool_->run([&](int32_t part, int32_t parts) {
@@ -150,41 +165,50 @@ void QuantModel::attend(std::span<const Row> rows, int32_t layer) {
       const float* q = qkv_.data() + int64_t{r} * c.qkv_width() + int64_t{head} * width;
       kernels_.attention(kv, q, c.group_heads(), row.position + 1, scale, scratch.attention.data(),
                          scratch.row.data());
-      QuantRows to = group_of(out, r, head * (width / kGroup));
-      to.k = width;
+      const int32_t groups = width / kGroup;
+      const QuantRows to = group_of(out, r, head * groups, groups);
       kernels_.quantize(scratch.row.data(), to);
+      if (!fine) continue;
+      kernels_.quantize_rest(scratch.row.data(), to, group_of(rest, r, head * groups, groups));
     }
   });
 }
 
 // Gate and up for 32 hidden values of all rows, activated and quantised while still in the cache.
 void QuantModel::gate_group(const QuantLayer& layer, int32_t rows, int32_t group, float* scratch) {
-  const QuantRows in = narrow_.view();
-  const QuantRows out = wide_.view();
-  kernels_.linear_q4(layer.gate_up, in, rows, group * kGateTiles, (group + 1) * kGateTiles, scratch,
+  const QuantRows out = wide_.first.view();
+  const QuantRows rest = wide_.rest.view();
+  const int32_t tile = group * kGateTiles;
+  kernels_.linear_q4(layer.gate_up, narrow_.first.view(), rows, tile, tile + kGateTiles, scratch,
                      kGateWidth, false);
+  if (layer.fine) {
+    kernels_.linear_q4(layer.gate_up, narrow_.rest.view(), rows, tile, tile + kGateTiles, scratch,
+                       kGateWidth, true);
+  }
   for (int32_t r = 0; r < rows; ++r) {
     float* row = scratch + int64_t{r} * kGateWidth;
     float active[kGroup];
     kernels_.swiglu(row, row + kTileRows, kTileRows, active);
     kernels_.swiglu(row + 2 * kTileRows, row + 3 * kTileRows, kTileRows, active + kTileRows);
-    kernels_.quantize(active, group_of(out, r, group));
+    const QuantRows to = group_of(out, r, group);
+    kernels_.quantize(active, to);
+    if (layer.fine) kernels_.quantize_rest(active, to, group_of(rest, r, group));
   }
 }
 
 void QuantModel::feed_forward(const QuantLayer& layer, int32_t rows) {
-  norm_rows(rows, layer.ffn_norm);
+  norm_rows(rows, layer.ffn_norm, layer.fine);
   pool_->split(config().hidden / kGroup, [&](int32_t begin, int32_t end, int32_t part) {
     float* scratch = workers_[static_cast<size_t>(part)].gate_up.data();
     for (int32_t g = begin; g < end; ++g) gate_group(layer, rows, g, scratch);
   });
-  linear(layer.down, wide_, rows, x_.data(), true);
+  linear(layer.down, wide_, rows, x_.data(), true, layer.fine ? 0 : kNoTile);
 }
 
 void QuantModel::write_logits(std::span<const Row> rows) {
   const ModelConfig& c = config();
   wanted_.clear();
-  const QuantRows out = narrow_.view();
+  const QuantRows out = narrow_.first.view();
   float* normed = workers_[0].row.data();
   for (size_t r = 0; r < rows.size(); ++r) {
     if (rows[r].logits == nullptr) continue;
@@ -204,14 +228,15 @@ void QuantModel::write_logits(std::span<const Row> rows) {
 
 void QuantModel::run_pass(std::span<const Row> rows) {
   const int32_t count = static_cast<int32_t>(rows.size());
+  const int32_t first_value_tile = (config().q_width() + config().kv_width()) / kTileRows;
   embed(rows);
   for (int32_t i = 0; i < config().layers; ++i) {
     const QuantLayer& layer = weights_.layers[static_cast<size_t>(i)];
-    norm_rows(count, layer.attn_norm);
-    linear(layer.qkv, narrow_, count, qkv_.data(), false);
+    norm_rows(count, layer.attn_norm, /*fine=*/true);
+    linear(layer.qkv, narrow_, count, qkv_.data(), false, layer.fine ? 0 : first_value_tile);
     store_keys(rows, i);
-    attend(rows, i);
-    linear(layer.out, mixed_, count, x_.data(), true);
+    attend(rows, i, layer.fine);
+    linear(layer.out, mixed_, count, x_.data(), true, layer.fine ? 0 : kNoTile);
     feed_forward(layer, count);
   }
   write_logits(rows);

@@ -1,5 +1,5 @@
-// The product path: packed Q4_1/Q8_0 weights, int8 activations, paged float32 KV. Scratch is
-// allocated at construction; forward() allocates nothing.
+// The product path: packed Q4_1/Q8_0 weights, int8 activations (two terms where one costs
+// accuracy), paged float32 KV. Scratch is allocated at construction; forward() allocates nothing.
 #pragma once
 
 #include <vector>
@@ -33,6 +33,14 @@ class QuantModel final : public BaseModel {
     std::vector<float> scaled_sum;
     std::vector<int32_t> sum;
   };
+  struct TwoTerms {
+    void resize(int32_t rows, int32_t k) {
+      first.resize(rows, k);
+      rest.resize(rows, k);
+    }
+    QuantScratch first;
+    QuantScratch rest;
+  };
   struct WorkerScratch {
     std::vector<float> row;        // one normalised row, or one row of attention output
     std::vector<float> gate_up;    // [rows][64]: gate 16, up 16, gate 16, up 16
@@ -42,10 +50,12 @@ class QuantModel final : public BaseModel {
   // The parts of a layer, each split over the workers by rows or by output tiles. Numbers do not
   // depend on the split.
   void embed(std::span<const Row> rows);
-  void norm_rows(int32_t rows, const std::vector<float>& weight);
-  void linear(const kernels::Q4Matrix& w, QuantScratch& x, int32_t rows, float* y, bool add);
+  void norm_rows(int32_t rows, const std::vector<float>& weight, bool fine);
+  // Tiles from `fine_from` on use both terms of x.
+  void linear(const kernels::Q4Matrix& w, TwoTerms& x, int32_t rows, float* y, bool add,
+              int32_t fine_from);
   void store_keys(std::span<const Row> rows, int32_t layer);
-  void attend(std::span<const Row> rows, int32_t layer);
+  void attend(std::span<const Row> rows, int32_t layer, bool fine);
   void feed_forward(const QuantLayer& layer, int32_t rows);
   void gate_group(const QuantLayer& layer, int32_t rows, int32_t group, float* scratch);
   void write_logits(std::span<const Row> rows);
@@ -65,9 +75,9 @@ class QuantModel final : public BaseModel {
 
   std::vector<float> x_;    // residual stream [rows][embed]
   std::vector<float> qkv_;  // [rows][qkv_width]
-  QuantScratch narrow_;     // input of qkv, gate/up and the head
-  QuantScratch mixed_;      // attention output
-  QuantScratch wide_;       // input of down
+  TwoTerms narrow_;         // input of qkv, gate/up and the head
+  TwoTerms mixed_;          // attention output
+  TwoTerms wide_;           // input of down
   std::vector<const Row*> wanted_;
   std::vector<WorkerScratch> workers_;
 };

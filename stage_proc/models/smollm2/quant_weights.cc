@@ -103,6 +103,7 @@ class Loader {
   Status layer(int32_t i, QuantLayer* l) {
     OMS_RETURN_IF_ERROR(norm(layer_tensor(i, "attn_norm"), &l->attn_norm));
     OMS_RETURN_IF_ERROR(norm(layer_tensor(i, "ffn_norm"), &l->ffn_norm));
+    l->fine = i == 0 || i + 2 >= c_.layers;
     l->qkv = matrix(c_.qkv_width(), c_.embed);
     l->out = matrix(c_.embed, c_.q_width());
     l->gate_up = matrix(2 * c_.hidden, c_.embed);

@@ -15,6 +15,9 @@ namespace omnistage::models::smollm2 {
 struct QuantLayer {
   std::vector<float> attn_norm;
   std::vector<float> ffn_norm;
+  // Activations of this layer in two int8 terms. Rounding them to one costs accuracy mostly in the
+  // first and the last layers; elsewhere only the value projection is worth the second term.
+  bool fine = false;
   kernels::Q4Matrix qkv;  // rows of q, then k, then v
   kernels::Q4Matrix out;
   kernels::Q4Matrix gate_up;  // tiles of 16 rows alternate: gate, up, gate, up, ...
