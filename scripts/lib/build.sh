@@ -67,10 +67,10 @@ build_preset() {
   build_step cmake --build "$folder" -j "$(build_jobs)" -- "$@"
 }
 
-# What ends up in bin/ and lib/: the programs, libomnistage.so and the model plug-ins, but no tests.
+# What ends up in bin/ and lib/: the programs, libomnistage.so and the model plug-ins, but no tests and tools.
 product_targets() {
   ninja -C "$oms_root/build/release" -t targets all |
-    sed -nE 's#^((bin|lib)/[^:]*): ((C|CXX)_(EXECUTABLE|SHARED|MODULE)_[A-Z_]*LINKER|CMAKE_SYMLINK_LIBRARY).*#\1#p' | grep -v bench
+    sed -nE 's#^((bin/omnistage|lib/)[^:]*): ((C|CXX)_(EXECUTABLE|SHARED|MODULE)_[A-Z_]*LINKER|CMAKE_SYMLINK_LIBRARY).*#\1#p'
 }
 
 lock_build() {
