@@ -30,7 +30,9 @@ struct Candidate {
 struct SamplerScratch {
   std::vector<Candidate> candidates;
   std::vector<float> values;
-  std::vector<double> weights;
+  std::vector<double> weights;  // by candidate
+  std::vector<double> buckets;
+  std::vector<Candidate> border;
 };
 
 class Sampler {
