@@ -68,11 +68,19 @@ int run(int argc, char** argv) {
   CLI::App* check = app.add_subcommand("check", "Check a deploy file and print what it means");
   check->add_option("file", deploy, "Deploy file")->required();
 
+  const auto is_it = [argv](CLI::App* command) { return command->check_name(argv[1]); };
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_it).empty()) {
+    std::fprintf(stderr,
+                 "omnistage: unknown command '%s'; there are speak, ask, up, status, check\n",
+                 argv[1]);
+    return kExitUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // Help and version end with 0; everything else is a usage error.
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // help and version
+    std::fprintf(stderr, "omnistage: %s; see omnistage --help\n", error.what());
+    return kExitUsage;
   }
   if (*speak || *ask) return run_speak(options);
   if (*up) return run_up(deploy, run_dir);

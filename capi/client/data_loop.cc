@@ -183,11 +183,11 @@ void DataLoop::on_stage_changed(const StageNode& changed) {
     return;
   }
   if (ended) {
-    std::string text = state_.graph.label(stage);
-    text += changed.state == StageState::kStopped ? " was stopped" : " died";
+    const bool in_order = changed.state == StageState::kStopped;
+    std::string text = state_.graph.label(stage) + (in_order ? " was stopped" : " died");
     if (!changed.message.empty()) text += ": " + changed.message;
-    state_.table.on_stage_death(stage, Status(StatusCode::kStageDied, std::move(text)),
-                                monotonic_ns());
+    const Status why(in_order ? StatusCode::kClosed : StatusCode::kStageDied, std::move(text));
+    state_.table.on_stage_death(stage, why, monotonic_ns());
   }
   state_.changed.notify_all();
 }

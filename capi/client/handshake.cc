@@ -52,20 +52,24 @@ Result<UniqueFd> connect_to(const std::string& run_dir) {
 Result<control::Welcome> shake_hands(control::ControlSocket& socket, SupervisorProcess* supervisor,
                                      int64_t timeout_ns) {
   const int64_t deadline = monotonic_ns() + std::min(timeout_ns, kNever / 4);
+  // A supervisor that refuses closes its end without reading the hello; its words wait in the
+  // socket, behind one report of the broken connection.
   Status sent = socket.send(control::make_hello({.role = wire::Role::Client, .pid = ::getpid()}));
-  if (!sent.ok()) return no_answer(supervisor, sent);
-  for (;;) {
+  if (!sent.ok() && sent.code() != StatusCode::kClosed) return no_answer(supervisor, sent);
+  for (int broken = 0;;) {
     Result<control::Message> message = socket.recv();
     if (message.ok()) {
       const wire::Control& body = message->control();
       if (const auto* welcome = body.body_as_Welcome()) return control::read_welcome(*welcome);
       if (const auto* refused = body.body_as_Refused()) {
+        if (supervisor != nullptr) supervisor->wait_end(kSecond);  // it ends by itself
         return control::read_failure(refused->status(), refused->message());
       }
       return Status(StatusCode::kProtocol, std::string("the supervisor answered with ") +
                                                wire::EnumNameControlBody(message->type()) +
                                                " instead of Welcome");
     }
+    if (message.status().code() == StatusCode::kClosed && ++broken == 1) continue;
     if (message.status().code() != StatusCode::kAgain) {
       return no_answer(supervisor, message.status());
     }

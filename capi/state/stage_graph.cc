@@ -113,8 +113,11 @@ Status StageGraph::ready(StageMask needed, int32_t& culprit) const {
     std::string text = label(stage.index) + " ";
     text += stage.state == StageState::kReady ? "is being connected" : state_text(stage.state);
     if (!stage.message.empty()) text += ": " + stage.message;
-    const bool for_good = stage.state == StageState::kFailed || stage.state == StageState::kStopped;
-    return Status(for_good ? StatusCode::kStageDied : StatusCode::kBusy, std::move(text));
+    // An orderly stop means that the whole pipeline ends.
+    const StatusCode code = stage.state == StageState::kFailed    ? StatusCode::kStageDied
+                            : stage.state == StageState::kStopped ? StatusCode::kClosed
+                                                                  : StatusCode::kBusy;
+    return Status(code, std::move(text));
   }
   return Status();
 }

@@ -58,8 +58,8 @@ class StageGraph {
   StageMask needed(uint32_t wanted) const;
   StageMask entries(StageMask among) const;
 
-  // OK when all of `needed` take requests; else kBusy or kStageDied naming the first that does not,
-  // whose index goes to `culprit`.
+  // OK when all of `needed` take requests; else kBusy, kStageDied or kClosed naming the first that
+  // does not, whose index goes to `culprit`.
   Status ready(StageMask needed, int32_t& culprit) const;
   // "stage 1 (talker)"
   std::string label(uint32_t index) const;

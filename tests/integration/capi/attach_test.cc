@@ -96,7 +96,7 @@ TEST_F(Attach, EndOfTheSupervisorIsAnEvent) {
   ::kill(supervisor_, SIGTERM);
   client.collect(queue, 1);
   EXPECT_EQ(client.answers[id].finals, 1);
-  EXPECT_LT(client.answers[id].final.status, 0);
+  EXPECT_EQ(client.answers[id].final.status, OMS_E_CLOSED);
   EXPECT_EQ(oms_pipeline_wait_ready(client.pipeline, kPatienceNs, nullptr), OMS_E_CLOSED);
 }
 

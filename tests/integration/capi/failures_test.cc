@@ -119,7 +119,8 @@ TEST(BadConfiguration, LaunchSaysWhy) {
   error.struct_size = sizeof(error);
   EXPECT_LT(oms_pipeline_launch(&options, &pipeline, &error), 0);
   EXPECT_EQ(pipeline, nullptr);
-  EXPECT_NE(std::string(error.message), "");
+  EXPECT_NE(std::string(error.message).find("/nonexistent/deploy.yaml"), std::string::npos)
+      << error.message;
   EXPECT_TRUE(children().empty());
 }
 

@@ -65,6 +65,10 @@ TEST(StageGraph, ReadyNamesTheStageThatIsNot) {
   EXPECT_EQ(graph->ready(7, culprit).code(), StatusCode::kStageDied);
   EXPECT_EQ(graph->ready(7, culprit).message(), "stage 1 (talker) failed for good: no model");
 
+  changed.state = StageState::kStopped;
+  ASSERT_TRUE(graph->update(changed).ok());
+  EXPECT_EQ(graph->ready(7, culprit).code(), StatusCode::kClosed);
+
   graph->set_linked(0, false);
   EXPECT_EQ(graph->ready(1, culprit).message(), "stage 0 (thinker) is being connected");
 }
