@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "shm/base/limits.h"
 
@@ -107,9 +108,15 @@ Result<Message> ControlSocket::recv() {
   header.msg_control = space;
   header.msg_controllen = sizeof(space);
   ssize_t size;
-  do {
+  bool reset = false;
+  for (;;) {
     size = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  } while (size < 0 && errno == EINTR);
+    if (size >= 0) break;
+    // A peer that closes without having read everything causes one ECONNRESET here, ahead of what
+    // it has sent (why it refused us, for example).
+    const bool first_reset = errno == ECONNRESET && !std::exchange(reset, true);
+    if (errno != EINTR && !first_reset) break;
+  }
   if (size < 0) {
     if (errno == EAGAIN) return Status(StatusCode::kAgain, "no control message");
     if (is_gone(errno)) return Status(StatusCode::kClosed, "the peer closed the control socket");

@@ -109,6 +109,18 @@ TEST(Control, EmptySocketIsAgainAndEofIsClosed) {
   EXPECT_EQ(pair.b.send(make_stage_ready()).code(), StatusCode::kClosed);
 }
 
+// The peer refuses and closes although our hello still lies unread in its socket.
+TEST(Control, LastWordsAreReadThoughOurMessageWasNot) {
+  Pair pair;
+  ASSERT_TRUE(pair.a.send(make_hello({})).ok());
+  ASSERT_TRUE(pair.b.send(make_refused(Status(StatusCode::kFull, "no room"))).ok());
+  pair.b.reset();
+  Result<Message> message = pair.a.recv();
+  ASSERT_TRUE(message.ok()) << message.status().message();
+  EXPECT_EQ(message->type(), wire::ControlBody::Refused);
+  EXPECT_EQ(pair.a.recv().status().code(), StatusCode::kClosed);
+}
+
 TEST(Control, UnreadMessagesAreQueuedInOrderUpToTheBound) {
   Pair pair;
   uint64_t sent = 0;
