@@ -1,5 +1,6 @@
-// Time: nanoseconds of CLOCK_MONOTONIC, comparable between processes of one machine. Code that is tested under
-// a virtual clock takes `now_ns` as an argument or a Clock&; only shells call monotonic_ns().
+// Time: nanoseconds of CLOCK_MONOTONIC, comparable between processes of one machine. Code that is
+// tested under a virtual clock takes `now_ns` as an argument or a Clock&; only shells call
+// monotonic_ns().
 #pragma once
 
 #include <time.h>

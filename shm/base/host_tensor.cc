@@ -17,8 +17,10 @@ Result<HostTensor> HeapAllocator::allocate(DType dtype, std::vector<int64_t> sha
   if (bytes == 0) return tensor;
   void* memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (memory == nullptr)
-    return Status(StatusCode::kNoMemory, "out of memory for a tensor of " + std::to_string(bytes) + " bytes");
-  tensor.data = std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); });
+    return Status(StatusCode::kNoMemory,
+                  "out of memory for a tensor of " + std::to_string(bytes) + " bytes");
+  tensor.data = std::shared_ptr<std::byte>(static_cast<std::byte*>(memory),
+                                           [](std::byte* p) { std::free(p); });
   return tensor;
 }
 

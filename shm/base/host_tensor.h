@@ -1,6 +1,7 @@
-// HostTensor: a dense row-major tensor in host memory, without any tensor library. It is how tensors move
-// between model, engine, cache and shared memory. Copying a HostTensor shares the bytes; `data` frees them (or
-// returns a lease) when the last copy dies, on whatever thread that happens. Bytes are read-only once shared.
+// HostTensor: a dense row-major tensor in host memory, without any tensor library. It is how
+// tensors move between model, engine, cache and shared memory. Copying a HostTensor shares the
+// bytes; `data` frees them (or returns a lease) when the last copy dies, on whatever thread that
+// happens. Bytes are read-only once shared.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,17 @@ enum class DType : uint8_t { kF32 = 0, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, 
 
 constexpr size_t dtype_bytes(DType type) {
   switch (type) {
-    case DType::kI64: return 8;
+    case DType::kI64:
+      return 8;
     case DType::kF32:
-    case DType::kI32: return 4;
+    case DType::kI32:
+      return 4;
     case DType::kF16:
     case DType::kBF16:
-    case DType::kI16: return 2;
-    default: return 1;
+    case DType::kI16:
+      return 2;
+    default:
+      return 1;
   }
 }
 
@@ -38,13 +43,17 @@ struct HostTensor {
   }
   size_t bytes() const { return elements() * dtype_bytes(dtype); }
   template <typename T>
-  T* as() { return reinterpret_cast<T*>(data.get()); }
+  T* as() {
+    return reinterpret_cast<T*>(data.get());
+  }
   template <typename T>
-  const T* as() const { return reinterpret_cast<const T*>(data.get()); }
+  const T* as() const {
+    return reinterpret_cast<const T*>(data.get());
+  }
 };
 
-// Where producers put results. The stage shell hands out pool blocks, so that a result is written once, at the
-// place the consumer reads it; tests and plain programs use the heap.
+// Where producers put results. The stage shell hands out pool blocks, so that a result is written
+// once, at the place the consumer reads it; tests and plain programs use the heap.
 class TensorAllocator {
  public:
   virtual ~TensorAllocator() = default;

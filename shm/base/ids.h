@@ -7,8 +7,8 @@
 
 namespace omnistage {
 
-// One request as every stage knows it. `client` is given by the supervisor, `request` by the client library
-// (never used twice by one client), `generation` counts replays of the same request.
+// One request as every stage knows it. `client` is given by the supervisor, `request` by the client
+// library (never used twice by one client), `generation` counts replays of the same request.
 struct RequestKey {
   uint32_t client = 0;
   uint32_t generation = 0;

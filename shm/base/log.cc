@@ -37,8 +37,8 @@ void log_line(LogLevel level, std::string_view component, const std::string& mes
     state().sink(level, component, message);
     return;
   }
-  std::fprintf(stderr, "omnistage: %.*s: %s\n", static_cast<int>(component.size()), component.data(),
-               message.c_str());
+  std::fprintf(stderr, "omnistage: %.*s: %s\n", static_cast<int>(component.size()),
+               component.data(), message.c_str());
 }
 
 }  // namespace omnistage

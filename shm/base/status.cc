@@ -4,24 +4,42 @@ namespace omnistage {
 
 const char* status_code_name(StatusCode code) {
   switch (code) {
-    case StatusCode::kOk: return "OK";
-    case StatusCode::kAgain: return "AGAIN";
-    case StatusCode::kTimeout: return "TIMEOUT";
-    case StatusCode::kWoken: return "WOKEN";
-    case StatusCode::kInvalid: return "INVALID";
-    case StatusCode::kNoMemory: return "NO_MEMORY";
-    case StatusCode::kNotFound: return "NOT_FOUND";
-    case StatusCode::kBusy: return "BUSY";
-    case StatusCode::kFull: return "FULL";
-    case StatusCode::kClosed: return "CLOSED";
-    case StatusCode::kCancelled: return "CANCELLED";
-    case StatusCode::kDeadline: return "DEADLINE";
-    case StatusCode::kStageDied: return "STAGE_DIED";
-    case StatusCode::kProtocol: return "PROTOCOL";
-    case StatusCode::kUnsupported: return "UNSUPPORTED";
-    case StatusCode::kSystem: return "SYSTEM";
-    case StatusCode::kForked: return "FORKED";
-    case StatusCode::kInternal: return "INTERNAL";
+    case StatusCode::kOk:
+      return "OK";
+    case StatusCode::kAgain:
+      return "AGAIN";
+    case StatusCode::kTimeout:
+      return "TIMEOUT";
+    case StatusCode::kWoken:
+      return "WOKEN";
+    case StatusCode::kInvalid:
+      return "INVALID";
+    case StatusCode::kNoMemory:
+      return "NO_MEMORY";
+    case StatusCode::kNotFound:
+      return "NOT_FOUND";
+    case StatusCode::kBusy:
+      return "BUSY";
+    case StatusCode::kFull:
+      return "FULL";
+    case StatusCode::kClosed:
+      return "CLOSED";
+    case StatusCode::kCancelled:
+      return "CANCELLED";
+    case StatusCode::kDeadline:
+      return "DEADLINE";
+    case StatusCode::kStageDied:
+      return "STAGE_DIED";
+    case StatusCode::kProtocol:
+      return "PROTOCOL";
+    case StatusCode::kUnsupported:
+      return "UNSUPPORTED";
+    case StatusCode::kSystem:
+      return "SYSTEM";
+    case StatusCode::kForked:
+      return "FORKED";
+    case StatusCode::kInternal:
+      return "INTERNAL";
   }
   return "UNKNOWN";
 }

@@ -1,5 +1,6 @@
-// Status and Result: how every module reports failure. No exceptions cross a module border; libraries that
-// throw are wrapped where they are called. Values are immutable after construction, so any thread may read.
+// Status and Result: how every module reports failure. No exceptions cross a module border;
+// libraries that throw are wrapped where they are called. Values are immutable after construction,
+// so any thread may read.
 //
 //   Result<Segment> segment = Segment::create(bytes);
 //   if (!segment.ok()) return segment.status();
@@ -62,7 +63,9 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-inline Status invalid(std::string message) { return Status(StatusCode::kInvalid, std::move(message)); }
+inline Status invalid(std::string message) {
+  return Status(StatusCode::kInvalid, std::move(message));
+}
 inline Status internal_error(std::string message) {
   return Status(StatusCode::kInternal, std::move(message));
 }
@@ -70,8 +73,8 @@ inline Status internal_error(std::string message) {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                // NOLINT: implicit on purpose
-  Result(Status status) : status_(std::move(status)) {         // NOLINT: implicit on purpose
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit on purpose
+  Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit on purpose
     if (status_.ok()) status_ = internal_error("Result made from an OK status");
   }
 
@@ -97,10 +100,9 @@ class [[nodiscard]] Result {
 #define OMS_CONCAT_(a, b) a##b
 #define OMS_CONCAT(a, b) OMS_CONCAT_(a, b)
 // Returns from the calling function when `expression` (a Status) is not OK.
-#define OMS_RETURN_IF_ERROR(expression)                                      \
-  do {                                                                       \
-    if (::omnistage::Status oms_status_ = (expression); !oms_status_.ok())   \
-      return oms_status_;                                                    \
+#define OMS_RETURN_IF_ERROR(expression)                                                        \
+  do {                                                                                         \
+    if (::omnistage::Status oms_status_ = (expression); !oms_status_.ok()) return oms_status_; \
   } while (0)
 // OMS_ASSIGN_OR_RETURN(auto fd, open_file(path)): unwraps a Result or returns its Status.
 #define OMS_ASSIGN_OR_RETURN(declaration, expression) \

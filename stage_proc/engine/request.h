@@ -1,5 +1,5 @@
-// What a stage knows of a request, and what a stage says about it. Plain values, moved between the shell
-// (rings, sockets) and the pure engine cores; neither side sees the other's types.
+// What a stage knows of a request, and what a stage says about it. Plain values, moved between the
+// shell (rings, sockets) and the pure engine cores; neither side sees the other's types.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace omnistage::engine {
 
-// Sampling parameters of one AR stage (names, defaults and ranges: vLLM's vocabulary). Checked once by
-// validate_sampling() (stage_proc/sampling) when the request enters.
+// Sampling parameters of one AR stage (names, defaults and ranges: vLLM's vocabulary). Checked once
+// by validate_sampling() (stage_proc/sampling) when the request enters.
 struct SamplingParams {
-  double temperature = 1.0;     // 0 = greedy
-  int32_t top_k = 0;            // 0 or -1: off
-  double top_p = 1.0;           // (0, 1]
-  double min_p = 0.0;           // [0, 1]
+  double temperature = 1.0;  // 0 = greedy
+  int32_t top_k = 0;         // 0 or -1: off
+  double top_p = 1.0;        // (0, 1]
+  double min_p = 0.0;        // [0, 1]
   double repetition_penalty = 1.0;
   double presence_penalty = 0.0;
   double frequency_penalty = 0.0;
-  uint64_t seed = 0;            // always set: the client library draws one when the caller gave none
-  int32_t max_tokens = 256;     // >= 1
+  uint64_t seed = 0;         // always set: the client library draws one when the caller gave none
+  int32_t max_tokens = 256;  // >= 1
   int32_t min_tokens = 0;
   bool ignore_eos = false;
   std::vector<std::string> stop;
@@ -36,14 +36,16 @@ struct SamplingParams {
 
 enum Modality : uint32_t { kModalityText = 1, kModalityAudio = 2, kModalityTensor = 4 };
 
-// Travels with the first chunk through the whole graph, so that every stage knows deadline and parameters.
+// Travels with the first chunk through the whole graph, so that every stage knows deadline and
+// parameters.
 struct RequestHeader {
   RequestKey key;
   uint32_t modalities = kModalityText | kModalityAudio;  // outputs the client wants
-  int64_t deadline_ns = 0;                                // CLOCK_MONOTONIC; 0 = none
+  int64_t deadline_ns = 0;                               // CLOCK_MONOTONIC; 0 = none
   int32_t priority = 0;
   SamplingParams sampling;
-  std::map<std::string, std::string> extra;               // "voice", "speed", ...: checked by the model that reads it
+  std::map<std::string, std::string>
+      extra;  // "voice", "speed", ...: checked by the model that reads it
 };
 
 // Typed input of an entry stage.
@@ -55,12 +57,12 @@ struct EntryInput {
 
 using PayloadValue = std::variant<HostTensor, int64_t, double, std::string, std::vector<int64_t>,
                                   std::vector<std::string>>;
-// Dotted keys as in the reference ("codes.audio", "meta.finished"). "No payload" is an absent chunk; an empty
-// map is a chunk without entries. The two are different things.
+// Dotted keys as in the reference ("codes.audio", "meta.finished"). "No payload" is an absent
+// chunk; an empty map is a chunk without entries. The two are different things.
 using Payload = std::map<std::string, PayloadValue>;
 
-// One hand-over between two stages. Numbers count from 0 per request generation; exactly one chunk of a
-// generation has `finished`.
+// One hand-over between two stages. Numbers count from 0 per request generation; exactly one chunk
+// of a generation has `finished`.
 struct StageChunk {
   RequestKey key;
   uint32_t number = 0;
@@ -90,8 +92,8 @@ struct Usage {
   uint64_t audio_samples = 0;
 };
 
-// The stage is done with the request; the last thing it says about it. A failed status carries a message for
-// the user.
+// The stage is done with the request; the last thing it says about it. A failed status carries a
+// message for the user.
 struct StageEnd {
   RequestKey key;
   FinishReason reason = FinishReason::kStop;
