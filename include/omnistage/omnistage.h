@@ -256,7 +256,7 @@ typedef struct oms_sampling {
   double temperature;        /* 0..2; 0 = always the most likely token */
   double top_p;              /* above 0, at most 1 */
   double min_p;              /* 0..1 */
-  double repetition_penalty; /* above 0, at most 2 */
+  double repetition_penalty; /* above 0 */
   double presence_penalty;   /* -2..2 */
   double frequency_penalty;  /* -2..2 */
   uint64_t seed;             /* not given: drawn at submit */

@@ -42,9 +42,8 @@ engine::SamplingParams effective_sampling(const transfer::WireHeader& header,
   choose_list(transfer::kFieldStop, out.stop, sent.stop, defaults.stop);
   choose_list(transfer::kFieldStopTokenIds, out.stop_token_ids, sent.stop_token_ids,
               defaults.stop_token_ids);
-  if ((header.given >> transfer::kFieldIncludeStop & 1) != 0) {
-    out.include_stop_str_in_output = sent.include_stop_str_in_output;
-  }
+  choose(transfer::kFieldIncludeStop, out.include_stop_str_in_output,
+         sent.include_stop_str_in_output, defaults.include_stop_str_in_output);
   return out;
 }
 
