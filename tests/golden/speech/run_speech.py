@@ -57,7 +57,7 @@ def main():
         pipeline.terminate()
         pipeline.wait(timeout=60)
     environment = dict(os.environ)
-    recogniser = os.path.join(cache_dir(), "python-recogniser")
+    recogniser = os.environ.get("OMNISTAGE_RECOGNISER") or os.path.join(cache_dir(), "python-recogniser")
     environment["PYTHONPATH"] = recogniser + os.pathsep + environment.get("PYTHONPATH", "")
     options = sys.argv[2:] or ["--baseline", os.path.join(HERE, "baseline.json")]
     done = subprocess.run([sys.executable, os.path.join(HERE, "recognise.py"), folder, *options], env=environment)
