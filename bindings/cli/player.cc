@@ -22,7 +22,7 @@ std::string find_in_path(const std::string& name) {
   std::string folders = path != nullptr ? path : "/usr/bin:/bin";
   for (size_t at = 0; at <= folders.size();) {
     const size_t end = std::min(folders.find(':', at), folders.size());
-    const std::string file = folders.substr(at, end - at) + "/" + name;
+    std::string file = folders.substr(at, end - at) + "/" + name;
     if (::access(file.c_str(), X_OK) == 0) return file;
     at = end + 1;
   }

@@ -22,7 +22,7 @@ class Converter {
  public:
   explicit Converter(FileName file) : file_(std::move(file)) {}
 
-  Status convert(const YAML::Node& node, std::string path, int depth, Value* out) {
+  Status convert(const YAML::Node& node, const std::string& path, int depth, Value* out) {
     out->file = file_;
     out->line = node.Mark().line + 1;
     out->key_path = path;
@@ -80,7 +80,7 @@ class Converter {
       Value child;
       OMS_RETURN_IF_ERROR(convert(item.second, std::move(child_path), depth + 1, &child));
       child.line = line;  // where the key stands is where a reader looks
-      out->map.emplace_back(key, std::move(child));
+      out->map.push_back({key, std::move(child)});
     }
     return Status();
   }
@@ -105,11 +105,11 @@ void Value::set(std::string key, Value value) {
   if (Value* old = find(key))
     *old = std::move(value);
   else
-    map.emplace_back(std::move(key), std::move(value));
+    map.push_back({std::move(key), std::move(value)});
 }
 
 void Value::erase(std::string_view key) {
-  std::erase_if(map, [&](const auto& item) { return item.first == key; });
+  std::erase_if(map, [&](const auto& item) { return item.key == key; });
 }
 
 std::string Value::where(const std::string& message) const {

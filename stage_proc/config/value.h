@@ -18,6 +18,8 @@ constexpr int kValueDepthMax = 16;
 constexpr size_t kValueNodesMax = 20000;  // also what aliases may expand to
 constexpr size_t kScalarBytesMax = 64 * 1024;
 
+struct Member;
+
 struct Value {
   enum class Kind : uint8_t { kNull, kScalar, kList, kMap };
 
@@ -25,7 +27,7 @@ struct Value {
   std::string scalar;
   bool quoted = false;  // "1" in quotes is text, not a number
   std::vector<Value> list;
-  std::vector<std::pair<std::string, Value>> map;  // in file order, keys unique
+  std::vector<Member> map;  // in file order, keys unique
 
   std::shared_ptr<const std::string> file;
   int line = 0;          // 1-based
@@ -44,6 +46,11 @@ struct Value {
 
   // "file:line: key.path: <message>"
   std::string where(const std::string& message) const;
+};
+
+struct Member {
+  std::string key;
+  Value value;
 };
 
 // "a map", "a list", "nothing", "'text'": for messages.
