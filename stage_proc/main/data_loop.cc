@@ -1,5 +1,7 @@
 #include "stage_proc/main/data_loop.h"
 
+#include <algorithm>
+
 #include "shm/base/clock.h"
 #include "shm/base/log.h"
 #include "stage_proc/supervisor/pipeline_graph.h"
@@ -36,16 +38,17 @@ void DataLoop::run() {
     bool worked = take_new_edges();
     worked = read_edges() || worked;
     worked = remove_dead_edges() || worked;
+    worked = expire_parked(monotonic_ns()) || worked;
     if (sink_.flush()) look_again_ = true;
     worked = work() || worked;
     for (auto& edge : edges_) {
       edge->flush_control();
       edge->link->flush_returns();
     }
-    if (draining_.load() && sink_.size() == 0) events_.drained();
+    if (draining_.load() && sink_.size() == 0 && parked_.empty()) events_.drained();
     if (worked) continue;
     set_busy(false);
-    (void)wait_set_->wait(core_->next_deadline_ns());
+    (void)wait_set_->wait(std::min(core_->next_deadline_ns(), next_parked_ns()));
   }
 }
 
@@ -61,10 +64,12 @@ bool DataLoop::take_new_edges() {
     fresh.swap(new_edges_);
   }
   for (auto& edge : fresh) {
+    if (edge->kind == EdgeKind::kClient) highest_client_ = std::max(highest_client_, edge->index);
     edge->link->attach_pool(pool_);
     wait_set_->add(edge->link.get());
     edges_.push_back(std::move(edge));
   }
+  if (!fresh.empty()) retry_parked();
   return !fresh.empty();
 }
 
@@ -112,6 +117,10 @@ bool DataLoop::remove_dead_edges() {
 
 void DataLoop::on_edge_removed(Edge& edge) {
   OMS_LOG(kInfo, "stage", "link to " + edge.name + " is gone");
+  drop_parked([&edge](const Parked& parked) {
+    return parked.from == &edge ||
+           (edge.kind == EdgeKind::kClient && parked.key.client == edge.index);
+  });
   const Status died(StatusCode::kStageDied, "stage '" + edge.name + "' died");
   for (const RequestKey& key : sink_.keys()) {
     Route* route = sink_.find(key);

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <variant>
 #include <vector>
 
 #include "shm/pool/tensor_pool.h"
@@ -44,6 +46,8 @@ class DataLoop {
   uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr int64_t kLinkGraceNs = 2'000'000'000;  // how long a record waits for a link
+  static constexpr size_t kParkedMax = 8192;
   static constexpr int kRecordsPerTurn =
       64;  // of one link, so that no peer keeps the others waiting
   // Ended requests whose results a client does not take; a client above it is cut off.
@@ -65,7 +69,9 @@ class DataLoop {
   Status on_credit(Edge& edge, transfer::Bytes record);
   Status admit(Edge& edge, transfer::SubmitRecord submit);
   Status check_admission(const Edge& edge, const transfer::WireHeader& header) const;
-  void on_first_chunk(Edge& edge, transfer::ChunkRecord& record);
+  Status take_chunk(Edge& edge, transfer::ChunkRecord record);
+  void refuse_chunk(Edge& edge, const transfer::ChunkRecord& record, const Status& status);
+  void refuse_submit(Edge& edge, const transfer::WireHeader& header, const Status& status);
   void on_error_chunk(const transfer::ChunkRecord& record);
   Result<Route> make_route(const transfer::WireHeader& header, Edge* source);
   Status find_downstream(const transfer::WireHeader& header, Route& route);
@@ -73,6 +79,25 @@ class DataLoop {
   Edge* find_client(uint32_t client);
   void fail_request(const RequestKey& key, const Status& status);
   void abort_request(const RequestKey& key, Edge* from);
+
+  // data_parking.cc: first records of requests that came before a link they need. Links are brought
+  // by the supervisor to each process by itself, so a neighbour may be ahead of us by as much as
+  // our control thread lags.
+  struct Parked {
+    Edge* from = nullptr;
+    RequestKey key;
+    int64_t until_ns = 0;
+    std::variant<transfer::SubmitRecord, transfer::ChunkRecord> what;
+  };
+  bool is_parked(const RequestKey& key) const;
+  bool may_wait(const Status& missing, const RequestKey& key) const;
+  void park(Parked parked);
+  void retry_parked();
+  bool expire_parked(int64_t now_ns);
+  void drop_parked(const std::function<bool(const Parked&)>& which);
+  void refuse_parked(Parked& parked);
+  Result<Route> route_of(const Parked& parked);
+  int64_t next_parked_ns() const;
 
   const config::DeployConfig& config_;
   const config::StageConfig& stage_;
@@ -86,7 +111,9 @@ class DataLoop {
   EdgeSink sink_;
   transfer::Encoder encoder_;
   std::vector<std::unique_ptr<Edge>> edges_;
-  bool look_again_ = false;  // credit, room or an end: the core should ask ready() again
+  std::deque<Parked> parked_;    // in order of arrival
+  uint32_t highest_client_ = 0;  // ids are given in ascending order: a higher one is still to come
+  bool look_again_ = false;      // credit, room or an end: the core should ask ready() again
 
   std::mutex mutex_;  // guards new_edges_
   std::vector<std::unique_ptr<Edge>> new_edges_;

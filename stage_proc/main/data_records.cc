@@ -38,18 +38,18 @@ Status DataLoop::on_submit(Edge& edge, Bytes record) {
   if (edge.kind != EdgeKind::kClient) return protocol("a stage sent a request");
   OMS_ASSIGN_OR_RETURN(const RequestKey key, transfer::record_key(transfer::kRecordSubmit, record));
   if (key.client != edge.index) return protocol("a request in the name of another client");
-  if (sink_.find(key) != nullptr) return protocol("request " + to_string(key) + " came twice");
+  if (sink_.find(key) != nullptr || is_parked(key)) {
+    return protocol("request " + to_string(key) + " came twice");
+  }
   if (edge.requests >= kRoutesPerClientMax)
     return protocol("it does not read the ends of its requests");
   Result<transfer::SubmitRecord> submit = transfer::decode_submit(record);
   if (submit.ok()) return admit(edge, std::move(*submit));
   if (submit.status().code() != StatusCode::kInvalid) return submit.status();
   // Well formed but out of bounds: the user learns which value it was.
-  Route route;
-  route.header.request.key = key;
-  route.client = &edge;
-  sink_.add(key, std::move(route));
-  sink_.report_error(key, submit.status());
+  transfer::WireHeader header;
+  header.request.key = key;
+  refuse_submit(edge, header, submit.status());
   return {};
 }
 
@@ -57,18 +57,27 @@ Status DataLoop::admit(Edge& edge, transfer::SubmitRecord submit) {
   const RequestKey key = submit.header.request.key;
   Status status = check_admission(edge, submit.header);
   Result<Route> made = status.ok() ? make_route(submit.header, nullptr) : Result<Route>(status);
-  Route refused;
-  refused.header = submit.header;
-  refused.client = &edge;
-  Route& route = sink_.add(key, made.ok() ? std::move(*made) : std::move(refused));
   if (!made.ok()) {
-    sink_.report_error(key, made.status());
+    if (may_wait(made.status(), key)) {
+      park({&edge, key, monotonic_ns() + kLinkGraceNs, std::move(submit)});
+    } else {
+      refuse_submit(edge, submit.header, made.status());
+    }
     return {};
   }
+  Route& route = sink_.add(key, std::move(*made));
   route.input_finished = true;
   status = core_->begin(core_header(submit.header, route), std::move(submit.input), monotonic_ns());
   if (!status.ok()) sink_.report_error(key, status);
   return {};
+}
+
+void DataLoop::refuse_submit(Edge& edge, const transfer::WireHeader& header, const Status& status) {
+  Route refused;
+  refused.header = header;
+  refused.client = &edge;
+  sink_.add(header.request.key, std::move(refused));
+  sink_.report_error(header.request.key, status);
 }
 
 Status DataLoop::check_admission(const Edge& edge, const transfer::WireHeader& header) const {
@@ -101,7 +110,7 @@ Result<Route> DataLoop::make_route(const transfer::WireHeader& header, Edge* sou
   route.source = source;
   if (has_client_link(stage_)) {
     route.client = find_client(header.request.key.client);
-    if (route.client == nullptr) return Status(StatusCode::kCancelled, "its client is gone");
+    if (route.client == nullptr) return Status(StatusCode::kCancelled, "the client is gone");
   }
   route.own_outputs = own_outputs_ & header.request.modalities;
   OMS_RETURN_IF_ERROR(find_downstream(header, route));
@@ -153,11 +162,26 @@ Status DataLoop::on_chunk(Edge& edge, Bytes bytes) {
     }
     return {};
   }
-  if (record->chunk.payload.contains(kErrorStatusEntry)) {
-    on_error_chunk(*record);
+  return take_chunk(edge, std::move(*record));
+}
+
+Status DataLoop::take_chunk(Edge& edge, transfer::ChunkRecord record) {
+  const RequestKey key = record.chunk.key;
+  const bool first = sink_.find(key) == nullptr && record.chunk.number == 0;
+  Result<Route> made = first ? make_route(record.header, &edge) : Status(StatusCode::kNotFound, "");
+  if (is_parked(key) || (first && !made.ok() && may_wait(made.status(), key))) {
+    park({&edge, key, monotonic_ns() + kLinkGraceNs, std::move(record)});
     return {};
   }
-  if (sink_.find(key) == nullptr && record->chunk.number == 0) on_first_chunk(edge, *record);
+  if (first && !made.ok()) {
+    refuse_chunk(edge, record, made.status());
+    return {};
+  }
+  if (first) sink_.add(key, std::move(*made));
+  if (record.chunk.payload.contains(kErrorStatusEntry)) {
+    on_error_chunk(record);
+    return {};
+  }
   Route* route = sink_.find(key);
   if (route == nullptr || route->ended || route->source != &edge) {
     // Over already; the sender may not know. The core counts it.
@@ -166,31 +190,25 @@ Status DataLoop::on_chunk(Edge& edge, Bytes bytes) {
     return {};
   }
   ++route->chunks_received;
-  route->input_finished = route->input_finished || record->chunk.finished;
+  route->input_finished = route->input_finished || record.chunk.finished;
   sink_.owing_.insert(key);
-  if (record->chunk.header.has_value()) {
-    record->chunk.header = core_header(record->header, *route);
-  }
-  core_->chunk(std::move(record->chunk), monotonic_ns());
+  if (record.chunk.header.has_value()) record.chunk.header = core_header(record.header, *route);
+  core_->chunk(std::move(record.chunk), monotonic_ns());
   look_again_ = true;
   return {};
 }
 
-void DataLoop::on_first_chunk(Edge& edge, transfer::ChunkRecord& record) {
+// The client is gone or a stage behind is missing. In the second case the client learns it from
+// here if it can; in both the source stops.
+void DataLoop::refuse_chunk(Edge& edge, const transfer::ChunkRecord& record, const Status& status) {
   const RequestKey key = record.chunk.key;
-  Result<Route> route = make_route(record.header, &edge);
-  if (route.ok()) {
-    sink_.add(key, std::move(*route));
-    return;
-  }
-  if (route.status().code() == StatusCode::kCancelled) return;
-  // Some stage behind is missing: the client learns it from here, or at least the source stops.
-  Route failed;
-  failed.header = record.header;
-  failed.source = &edge;
-  failed.client = has_client_link(stage_) ? find_client(key.client) : nullptr;
-  sink_.add(key, std::move(failed));
-  fail_request(key, route.status());
+  Route refused;
+  refused.header = record.header;
+  refused.source = &edge;
+  refused.input_finished = record.chunk.finished;
+  refused.client = has_client_link(stage_) ? find_client(key.client) : nullptr;
+  sink_.add(key, std::move(refused));
+  fail_request(key, status);
 }
 
 void DataLoop::on_error_chunk(const transfer::ChunkRecord& record) {
@@ -207,12 +225,7 @@ void DataLoop::on_error_chunk(const transfer::ChunkRecord& record) {
                       text(kErrorMessageEntry));
   const RequestKey key = record.chunk.key;
   core_->abort(key);
-  if (sink_.find(key) == nullptr) {
-    if (record.chunk.number != 0) return;  // over already
-    Result<Route> route = make_route(record.header, nullptr);
-    if (!route.ok()) return;
-    sink_.add(key, std::move(*route));
-  }
+  if (sink_.find(key) == nullptr) return;  // over already
   sink_.find(key)->input_finished = true;
   sink_.report_error(key, status, text(kErrorStageEntry));
   look_again_ = true;
@@ -224,6 +237,7 @@ Status DataLoop::on_abort(Edge& edge, Bytes record) {
     return protocol("an abort in the name of another client");
   }
   const bool known = sink_.find(key) != nullptr;
+  drop_parked([&key](const Parked& parked) { return parked.key == key; });
   abort_request(key, &edge);
   // Over here, but perhaps not in the stages behind, which only hear of it through us.
   if (known || edge.kind == EdgeKind::kDownstream) return {};
