@@ -32,72 +32,104 @@ void quantize_rest(const float* x, const QuantRows& first, const QuantRows& out)
   rest_of_row(x, first, out, quantize);
 }
 
-// Integer sums of one group for the 16 outputs of a tile.
-void group_sums_q4(const uint8_t* q, const int8_t* x, int32_t* sums) {
-  for (int n = 0; n < kTileRows; ++n) sums[n] = 0;
-  for (int j = 0; j < 4; ++j) {
+constexpr int kRowBlock = 16;  // rows that share the unpacking of a tile
+
+// One group of a tile as [input][output], the order in which plain loops vectorise.
+struct Group {
+  int16_t w[kGroup][kTileRows];
+};
+
+void unpack_q4(const uint8_t* q, Group* out) {
+  for (int i = 0; i < 16; ++i) {
+    const uint8_t* from = q + i / 4 * 64 + i % 4;
     for (int n = 0; n < kTileRows; ++n) {
-      for (int b = 0; b < 4; ++b) {
-        const uint8_t two = q[j * 64 + n * 4 + b];
-        sums[n] += (two & 15) * x[j * 4 + b] + (two >> 4) * x[16 + j * 4 + b];
-      }
+      out->w[i][n] = from[n * 4] & 15;
+      out->w[16 + i][n] = from[n * 4] >> 4;
     }
   }
 }
 
-void group_sums_q8(const uint8_t* q, const int8_t* x, int32_t* sums) {
+void unpack_q8(const uint8_t* q, Group* out) {
+  for (int i = 0; i < kGroup; ++i) {
+    const uint8_t* from = q + i / 4 * 64 + i % 4;
+    for (int n = 0; n < kTileRows; ++n) out->w[i][n] = static_cast<int16_t>(from[n * 4] - 128);
+  }
+}
+
+// Sixteen products of 4-bit weights stay below 2^15, so half a group is summed in 16 bits.
+void sums_q4(const Group& group, const int8_t* x, int32_t* sums) {
+  int16_t half[2][kTileRows] = {};
+  for (int h = 0; h < 2; ++h) {
+    for (int i = 0; i < 16; ++i) {
+      const int16_t value = x[h * 16 + i];
+      const int16_t* w = group.w[h * 16 + i];
+      for (int n = 0; n < kTileRows; ++n)
+        half[h][n] = static_cast<int16_t>(half[h][n] + w[n] * value);
+    }
+  }
+  for (int n = 0; n < kTileRows; ++n) sums[n] = half[0][n] + half[1][n];
+}
+
+void sums_q8(const Group& group, const int8_t* x, int32_t* sums) {
   for (int n = 0; n < kTileRows; ++n) sums[n] = 0;
-  for (int j = 0; j < 8; ++j) {
+  for (int i = 0; i < kGroup; ++i) {
+    for (int n = 0; n < kTileRows; ++n) sums[n] += group.w[i][n] * int32_t{x[i]};
+  }
+}
+
+// One tile for up to kRowBlock rows; kFour: 4-bit weights with an offset, else 8-bit ones.
+template <bool kFour>
+void tile(const uint8_t* q, const uint16_t* s, const QuantRows& x, int32_t rows, float* y,
+          int64_t y_stride, bool add) {
+  const int32_t groups = x.k / kGroup;
+  float acc[kRowBlock][kTileRows] = {};
+  for (int32_t g = 0; g < groups; ++g, q += kFour ? 256 : 512, s += kFour ? 32 : 16) {
+    Group group;
+    float d[kTileRows], low[kTileRows];
+    kFour ? unpack_q4(q, &group) : unpack_q8(q, &group);
     for (int n = 0; n < kTileRows; ++n) {
-      for (int b = 0; b < 4; ++b) sums[n] += (q[j * 64 + n * 4 + b] - 128) * x[j * 4 + b];
+      d[n] = half_to_float(s[n]);
+      low[n] = kFour ? half_to_float(s[16 + n]) : 0.0f;
+    }
+    for (int32_t m = 0; m < rows; ++m) {
+      int32_t sums[kTileRows];
+      const int8_t* in = x.q + int64_t{m} * x.k + g * kGroup;
+      kFour ? sums_q4(group, in, sums) : sums_q8(group, in, sums);
+      const float scale = x.scale[int64_t{m} * groups + g];
+      const float offset = x.scaled_sum[int64_t{m} * groups + g];
+      for (int n = 0; n < kTileRows; ++n) {
+        acc[m][n] += static_cast<float>(sums[n]) * (d[n] * scale);
+        if (kFour) acc[m][n] += low[n] * offset;
+      }
+    }
+  }
+  for (int32_t m = 0; m < rows; ++m) {
+    float* out = y + m * y_stride;
+    for (int n = 0; n < kTileRows; ++n) out[n] = add ? out[n] + acc[m][n] : acc[m][n];
+  }
+}
+
+template <bool kFour, typename Matrix>
+void linear(const Matrix& w, const QuantRows& x, int32_t rows, int32_t tile_begin, int32_t tile_end,
+            float* y, int64_t y_stride, bool add) {
+  const int64_t groups = w.k / kGroup;
+  for (int32_t t = tile_begin; t < tile_end; ++t) {
+    for (int32_t m = 0; m < rows; m += kRowBlock) {
+      tile<kFour>(w.q + t * groups * (kFour ? 256 : 512), w.scales + t * groups * (kFour ? 32 : 16),
+                  x.from_row(m), rows - m < kRowBlock ? rows - m : kRowBlock,
+                  y + m * y_stride + int64_t{t - tile_begin} * kTileRows, y_stride, add);
     }
   }
 }
 
 void linear_q4(const Q4Matrix& w, const QuantRows& x, int32_t rows, int32_t tile_begin,
                int32_t tile_end, float* y, int64_t y_stride, bool add) {
-  const int32_t groups = w.k / kGroup;
-  for (int32_t t = tile_begin; t < tile_end; ++t) {
-    for (int32_t m = 0; m < rows; ++m) {
-      const uint8_t* q = w.q + int64_t{t} * groups * 256;
-      const uint16_t* s = w.scales + int64_t{t} * groups * 32;
-      float acc[kTileRows] = {};
-      for (int32_t g = 0; g < groups; ++g, q += 256, s += 32) {
-        int32_t sums[kTileRows];
-        group_sums_q4(q, x.q + int64_t{m} * x.k + g * kGroup, sums);
-        const float scale = x.scale[int64_t{m} * groups + g];
-        const float offset = x.scaled_sum[int64_t{m} * groups + g];
-        for (int n = 0; n < kTileRows; ++n) {
-          acc[n] += static_cast<float>(sums[n]) * (half_to_float(s[n]) * scale);
-          acc[n] += half_to_float(s[16 + n]) * offset;
-        }
-      }
-      float* out = y + m * y_stride + int64_t{t - tile_begin} * kTileRows;
-      for (int n = 0; n < kTileRows; ++n) out[n] = add ? out[n] + acc[n] : acc[n];
-    }
-  }
+  linear<true>(w, x, rows, tile_begin, tile_end, y, y_stride, add);
 }
 
 void linear_q8(const Q8Matrix& w, const QuantRows& x, int32_t rows, int32_t tile_begin,
                int32_t tile_end, float* y, int64_t y_stride) {
-  const int32_t groups = w.k / kGroup;
-  for (int32_t t = tile_begin; t < tile_end; ++t) {
-    for (int32_t m = 0; m < rows; ++m) {
-      const uint8_t* q = w.q + int64_t{t} * groups * 512;
-      const uint16_t* s = w.scales + int64_t{t} * groups * 16;
-      float acc[kTileRows] = {};
-      for (int32_t g = 0; g < groups; ++g, q += 512, s += 16) {
-        int32_t sums[kTileRows];
-        group_sums_q8(q, x.q + int64_t{m} * x.k + g * kGroup, sums);
-        const float scale = x.scale[int64_t{m} * groups + g];
-        for (int n = 0; n < kTileRows; ++n) {
-          acc[n] += static_cast<float>(sums[n]) * (half_to_float(s[n]) * scale);
-        }
-      }
-      float* out = y + m * y_stride + int64_t{t - tile_begin} * kTileRows;
-      for (int n = 0; n < kTileRows; ++n) out[n] = acc[n];
-    }
-  }
+  linear<false>(w, x, rows, tile_begin, tile_end, y, y_stride, false);
 }
 
 }  // namespace
