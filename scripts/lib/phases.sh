@@ -2,11 +2,11 @@
 # which holds the build lock.
 # shellcheck shell=bash
 
-all_phases=(setup lint release links unit integration stress asan tsan fuzz)
+all_phases=(setup lint release links unit integration stress asan tsan fuzz cuda)
 quick_phases=(setup lint release links unit integration stress)
 
 # Minutes; printed beside what was needed. A slow machine is not a failure, so nothing is enforced here.
-declare -A phase_budget=([setup]=7 [lint]=1 [release]=12 [links]=1 [unit]=5 [integration]=7 [stress]=5 [asan]=8 [tsan]=6 [fuzz]=5)
+declare -A phase_budget=([setup]=7 [lint]=1 [release]=12 [links]=1 [unit]=5 [integration]=7 [stress]=5 [asan]=8 [tsan]=6 [fuzz]=5 [cuda]=2)
 declare -A phase_passed=() phase_failed=() phase_skipped=() phase_minutes=() phase_note=()
 
 # run_ctest PHASE BUILD JOBS ARGUMENT...: runs ctest with its output shown and kept, and adds up its counts.
@@ -65,6 +65,16 @@ phase_fuzz() {
   ((${#targets[@]})) || { say "there are no fuzz targets"; return 1; }
   build_preset fuzz "${targets[@]}"
   run_ctest fuzz fuzz "$(nproc)" -L '^fuzz$'
+}
+# Compiles and links the CUDA parts and their test; running it takes a GPU, see tests/device/run.
+phase_cuda() {
+  if ! command -v nvcc >/dev/null && [[ ! -x /usr/local/cuda/bin/nvcc ]]; then
+    phase_note[cuda]="skipped: no nvcc"
+    say "no nvcc on this machine; the CUDA parts are not compiled"
+    return 0
+  fi
+  build_preset cuda build.ninja
+  build_preset cuda device_kernels_cuda
 }
 
 print_table() {
