@@ -44,7 +44,7 @@ struct LaunchLinear {
   bool add;
 };
 
-// Bytes of shared memory that one block may use for a row; bounds k of norm_quantize.
+// Widest row of oms_cuda_norm_quantize: its block keeps the row in 32 KiB of shared memory.
 constexpr int32_t kNormWidthMax = 8192;
 // Rows of one launch: 65535 blocks in y, at least one row each.
 constexpr int32_t kLaunchRowsMax = 65535;

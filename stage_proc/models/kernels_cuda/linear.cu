@@ -9,7 +9,7 @@
 #include <cuda_fp16.h>
 
 #include "stage_proc/models/kernels/kernels.h"
-#include "stage_proc/models/kernels_cuda/launch_status.cuh"
+#include "stage_proc/models/kernels_cuda/launch_status.h"
 
 namespace omnistage::kernels::cuda {
 namespace {

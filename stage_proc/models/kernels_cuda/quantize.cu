@@ -2,7 +2,7 @@
 // kernels. The scalar norm adds squares in eight lanes (input i belongs to lane i % 8) and then the
 // lanes as a tree; the same eight chains run here in eight threads of the row's block.
 #include "stage_proc/models/kernels/kernels.h"
-#include "stage_proc/models/kernels_cuda/launch_status.cuh"
+#include "stage_proc/models/kernels_cuda/launch_status.h"
 
 namespace omnistage::kernels::cuda {
 namespace {
