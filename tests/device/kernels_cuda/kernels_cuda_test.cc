@@ -50,6 +50,7 @@ void expect_same_bits(const std::vector<T>& expected, const std::vector<T>& got,
   ASSERT_EQ(expected.size(), got.size()) << what;
   size_t wrong = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): -0 and 0 are not the same result here
     if (std::memcmp(&expected[i], &got[i], sizeof(T)) == 0) continue;
     if (++wrong == 1)
       ADD_FAILURE() << what << "[" << i << "]: " << +expected[i] << " / " << +got[i];
