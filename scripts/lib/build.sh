@@ -56,7 +56,7 @@ build_preset() {
   cache=$(oms_cache_dir)
   # `speak` works without the packages of the tests; once they are installed the build takes the tests in.
   [[ -e /usr/include/gtest/gtest.h ]] && tests=ON
-  [[ -e /usr/include/benchmark/benchmark.h && $oms_preset == release ]] && bench=ON
+  [[ $tests == ON && $oms_preset == release ]] && bench=ON
   # CMake remembers all this; a difference means asking again.
   if [[ ! -e $folder/build.ninja ]] || ! grep -qx "OMNISTAGE_TESTS:BOOL=$tests" "$folder/CMakeCache.txt" ||
     ! grep -qx "OMNISTAGE_BENCH:BOOL=$bench" "$folder/CMakeCache.txt" ||
