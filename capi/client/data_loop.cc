@@ -16,6 +16,8 @@ constexpr size_t kRecordsOfDeadStage = 1u
 // The supervisor knows why a stage ended and says it within milliseconds; without its word the end
 // of the connection has to do as a reason.
 constexpr int64_t kWaitForReasonNs = 2 * kSecond;
+// One for each request in flight; what comes beyond is applied at once.
+constexpr size_t kHeldEndsMax = limits::kRequestsPerClientMax;
 
 }  // namespace
 
@@ -34,6 +36,7 @@ void DataLoop::run() {
     const bool stopping = apply_events();
     const int64_t now = monotonic_ns();
     look_for_lost_links(now);
+    apply_held_ends(now);
     {
       std::lock_guard lock(state_.mutex);
       state_.table.expire(now);
@@ -120,7 +123,10 @@ void DataLoop::apply(uint32_t stage, std::vector<Incoming>& batch) {
     const RequestKey& key = incoming.is_end ? incoming.end.key : incoming.output.key;
     // Number 0 is never given, so a record of somebody else counts as late.
     const uint64_t request = key == state_.key(key.request) ? key.request : 0;
-    if (incoming.is_end) {
+    if (incoming.is_end && incoming.end.status.code() == StatusCode::kStageDied &&
+        held_ends_.size() < kHeldEndsMax) {
+      held_ends_.push_back({stage, request, std::move(incoming.end), now + kWaitForReasonNs});
+    } else if (incoming.is_end) {
       state_.table.on_stage_end(stage, label, request, incoming.end.reason, incoming.end.status,
                                 incoming.end.usage, now);
     } else {
@@ -249,6 +255,19 @@ void DataLoop::look_for_lost_links(int64_t now_ns) {
   }
 }
 
+// A stage tells the loss of its neighbour as it sees it. The supervisor knows which stage it was
+// and how it died; its word comes within moments, ends the request, and makes the held end a late
+// record.
+void DataLoop::apply_held_ends(int64_t now_ns) {
+  while (!held_ends_.empty() && held_ends_.front().due_ns <= now_ns) {
+    const HeldEnd held = std::move(held_ends_.front());
+    held_ends_.pop_front();
+    std::lock_guard lock(state_.mutex);
+    state_.table.on_stage_end(held.stage, state_.graph.label(held.stage), held.request,
+                              held.end.reason, held.end.status, held.end.usage, now_ns);
+  }
+}
+
 // --- what goes out
 // -----------------------------------------------------------------------------------------------
 
@@ -302,7 +321,7 @@ void DataLoop::send_stage(uint32_t stage) {
 }
 
 int64_t DataLoop::next_wake_ns() {
-  int64_t next = kNever;
+  int64_t next = held_ends_.empty() ? kNever : held_ends_.front().due_ns;
   for (const StageLink& entry : links_) {
     if (entry.lost_ns != 0) next = std::min(next, entry.lost_ns + kWaitForReasonNs);
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -28,6 +29,13 @@ class DataLoop {
     OutputRecord output;
     StageEndRecord end;
   };
+  // An end because a neighbour of the stage died, until the supervisor's word is due.
+  struct HeldEnd {
+    uint32_t stage = 0;
+    uint64_t request = 0;
+    StageEndRecord end;
+    int64_t due_ns = 0;
+  };
   struct StageLink {
     std::shared_ptr<shm::Link> link;
     int64_t lost_ns =
@@ -48,6 +56,7 @@ class DataLoop {
   void on_supervisor_gone(const Status& why);
   void drop_link(uint32_t stage);
   void look_for_lost_links(int64_t now_ns);
+  void apply_held_ends(int64_t now_ns);
 
   void collect_credits();
   void send_all();
@@ -57,6 +66,7 @@ class DataLoop {
 
   SharedState& state_;
   std::array<StageLink, limits::kStagesMax> links_;
+  std::deque<HeldEnd> held_ends_;  // by due time
   std::thread thread_;
 };
 

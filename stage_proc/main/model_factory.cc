@@ -3,10 +3,14 @@
 #include <dlfcn.h>
 #include <sched.h>
 
+#include <cstdlib>
+
+#include "shm/base/log.h"
 #include "stage_proc/engine/ar_core.h"
 #include "stage_proc/engine/generation_core.h"
 #include "stage_proc/models/echo/echo.h"
 #include "stage_proc/models/generation_model.h"
+#include "stage_proc/models/kernels/kernels.h"
 #include "stage_proc/models/smollm2/smollm2.h"
 #include "stage_proc/supervisor/process.h"
 
@@ -28,9 +32,25 @@ bool is_echo(const std::string& family) {
   return family == "echo" || family.starts_with("echo_");
 }
 
+// OMNISTAGE_CPU limits every stage to the instructions of an older CPU. The plug-ins read it too;
+// it is checked here so that a misspelt value is an error for each family.
+Result<std::string> forced_kernel() {
+  const char* value = std::getenv("OMNISTAGE_CPU");
+  const std::string name = value != nullptr ? value : "";
+  if (name.empty()) return std::string("auto");
+  if (name == "base") return std::string("scalar");
+  if (name == "avx2") return std::string("avx2");
+  if (name == "avx512") return std::string("avx512vnni");
+  return invalid("OMNISTAGE_CPU must be base, avx2 or avx512, got '" + name.substr(0, 64) + "'");
+}
+
 Result<std::unique_ptr<engine::StageCore>> make_ar_core(const config::StageConfig& stage,
+                                                        const std::string& kernel,
                                                         bool has_downstream) {
   models::ArModelOptions options;
+  OMS_ASSIGN_OR_RETURN(const kernels::KernelTable* table, kernels::select_kernels(kernel));
+  OMS_LOG(kInfo, "stage", std::string("CPU kernels: ") + table->name);
+  options.kernel = table->name;
   options.model_dir = stage.model_path;
   options.threads = compute_threads(stage);
   OMS_ASSIGN_OR_RETURN(std::unique_ptr<models::ArModel> model,
@@ -89,7 +109,8 @@ Result<std::unique_ptr<engine::StageCore>> make_core(const config::DeployConfig&
                                                      const config::StageConfig& stage,
                                                      TensorAllocator& allocator) {
   const bool has_downstream = !config.consumers_of(stage.stage_id).empty();
-  if (stage.family == "smollm2") return make_ar_core(stage, has_downstream);
+  OMS_ASSIGN_OR_RETURN(const std::string kernel, forced_kernel());
+  if (stage.family == "smollm2") return make_ar_core(stage, kernel, has_downstream);
   const models::GenerationModelOptions options = generation_options(config, stage);
   OMS_ASSIGN_OR_RETURN(
       std::shared_ptr<GenerationModel> model,

@@ -49,10 +49,10 @@ int serve(const SupervisorOptions& options) {
   Result<config::DeployConfig> config = config::load_deploy(options.deploy);
   Status status = config.ok() ? check_runnable(*config) : config.status();
   if (!status.ok()) {
-    // The waiting client learns the reason in place of a welcome.
+    // A waiting client learns the reason in place of a welcome, and says it in its own way.
     control::ControlSocket client(std::move(setup.client));
-    (void)client.send(control::make_refused(status));
-    return fail(status, kExitUsage);
+    const bool told = client.send(control::make_refused(status)).ok();
+    return told ? kExitUsage : fail(status, kExitUsage);
   }
   setup.config = std::move(*config);
   Result<std::string> folder = own_folder();

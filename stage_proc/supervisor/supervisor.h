@@ -89,6 +89,7 @@ class Supervisor {
   Status on_stage_hello(StageProcess& stage, const control::Hello& hello);
   void on_stage_ready(StageProcess& stage);
   void on_stage_exit(StageProcess& stage);
+  void log_loss(const std::string& what) const;
   void after_death(StageProcess& stage, const std::string& how, int exit_code);
   void plan_restart(StageProcess& stage);
   void fail_stage(StageProcess& stage, const std::string& why);

@@ -233,13 +233,22 @@ std::string Supervisor::own_words(const StageProcess& stage, const std::string& 
   return how;
 }
 
+// A private client hears of it by message and tells its user; a second line would be noise.
+void Supervisor::log_loss(const std::string& what) const {
+  if (private_mode()) {
+    OMS_LOG(kInfo, "supervisor", what);
+  } else {
+    OMS_LOG(kWarn, "supervisor", what);
+  }
+}
+
 void Supervisor::after_death(StageProcess& stage, const std::string& how, int exit_code) {
   if (stopping_) {
     set_state(stage, StageState::Stopped, exit_code == kExitOk ? "" : how);
     if (draining_) stop_stages_without_live_sources();
     return finish_if_done();
   }
-  OMS_LOG(kWarn, "supervisor", "stage '" + stage.info.name + "': " + how);
+  log_loss("stage '" + stage.info.name + "': " + how);
   if (!stage.was_ready) return fail_stage(stage, how);
   set_state(stage, StageState::Dead, how);
   plan_restart(stage);
@@ -258,7 +267,7 @@ void Supervisor::plan_restart(StageProcess& stage) {
 
 void Supervisor::fail_stage(StageProcess& stage, const std::string& why) {
   set_state(stage, StageState::Failed, why);
-  OMS_LOG(kError, "supervisor", "stage '" + stage.info.name + "' failed: " + why);
+  log_loss("stage '" + stage.info.name + "' failed: " + why);
   // Nobody may be attached yet who could be told, and a pipeline that never was complete is of no
   // use.
   if (!private_mode() && !stage.was_ready) {

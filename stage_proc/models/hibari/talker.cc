@@ -23,15 +23,14 @@ Result<double> speed_of(const engine::RequestHeader& header) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), speed);
   if (error != std::errc() || end != text.data() + text.size() ||
       !(speed >= AcousticModel::kSpeedMin && speed <= AcousticModel::kSpeedMax))
-    return invalid("talker: speed must be a number in 0.5..2.0, got '" + text.substr(0, 64) + "'");
+    return invalid("speed must be a number in 0.5..2.0, got '" + text.substr(0, 64) + "'");
   return speed;
 }
 
 Status check_voice(const engine::RequestHeader& header) {
   const auto found = header.extra.find("voice");
   if (found == header.extra.end() || found->second == kVoice) return {};
-  return invalid("talker: there is no voice '" + found->second.substr(0, 64) +
-                 "'; available: " + kVoice);
+  return invalid("there is no voice '" + found->second.substr(0, 64) + "'; available: " + kVoice);
 }
 
 struct ChunkSizes {
@@ -78,15 +77,15 @@ void TalkerStream::enqueue(std::vector<std::string> segments) {
 }
 
 Status TalkerStream::push(const engine::Payload& payload, bool last) {
-  if (input_ended_) return Status(StatusCode::kProtocol, "talker: a payload after the last one");
+  if (input_ended_) return Status(StatusCode::kProtocol, "a payload after the last one");
   if (!payload.empty()) {
     const auto found = payload.find(kKeyText);
     const auto* text = found == payload.end() ? nullptr : std::get_if<std::string>(&found->second);
     if (text == nullptr)
       return Status(StatusCode::kProtocol,
-                    std::string("talker: a payload needs the string entry '") + kKeyText + "'");
+                    std::string("a payload needs the string entry '") + kKeyText + "'");
     if (segment_bytes_ + text->size() > TalkerModel::kPendingBytesMax)
-      return Status(StatusCode::kFull, "talker: more than " +
+      return Status(StatusCode::kFull, "more than " +
                                            std::to_string(TalkerModel::kPendingBytesMax) +
                                            " bytes of text are waiting to be spoken");
     enqueue(splitter_.push(*text));
@@ -156,8 +155,7 @@ Result<models::StreamStep> TalkerStream::step(TensorAllocator& allocator) {
     OMS_ASSIGN_OR_RETURN(engine::Payload chunk, next_chunk(allocator));
     result.chunks.push_back(std::move(chunk));
   } else if (input_ended_ && saw_unspeakable_ && !spoke_) {
-    return Status(StatusCode::kUnsupported,
-                  "talker: the text cannot be spoken: only English is supported");
+    return Status(StatusCode::kUnsupported, "the text cannot be spoken: only English is supported");
   }
   result.more = sentence_ != nullptr || !phonemes_.empty() || !segments_.empty();
   return result;
@@ -168,8 +166,8 @@ Result<models::StreamStep> TalkerStream::step(TensorAllocator& allocator) {
 Status TalkerModel::check_options(const models::GenerationModelOptions& options) {
   const auto check = [](const char* name, int32_t value) -> Status {
     if (value >= 1 && value <= kChunkFramesLimit) return {};
-    return invalid(std::string("talker: ") + name + " must be in 1.." +
-                   std::to_string(kChunkFramesLimit) + ", got " + std::to_string(value));
+    return invalid(std::string(name) + " must be in 1.." + std::to_string(kChunkFramesLimit) +
+                   ", got " + std::to_string(value));
   };
   OMS_RETURN_IF_ERROR(check("chunk_frames", options.chunk_frames));
   return check("initial_chunk_frames", options.initial_chunk_frames);
