@@ -125,7 +125,7 @@ def main():
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "omnistage")
     args.gguf = args.gguf or f"{cache}/models/smollm2-135m-instruct/SmolLM2-135M-Instruct.Q4_1.gguf"
     rows = []
-    for threads in map(int, args.threads.split(",")):
+    for threads in [int(t) for t in args.threads.split(",") if t]:
         measure("llama.cpp", thinker, llama if args.llama else None, threads, args, rows)
     measure("hibari", voice, hibari if args.hibari_python else None, 1, args, rows)
     measure("-", whole, None, 0, args, rows)
