@@ -54,14 +54,16 @@ class Failures : public ::testing::Test {
     }
     return false;
   }
-  pid_t supervisor() const {
+  // Never kill(-1, ...): that is every process.
+  void signal_supervisor(int signal) const {
     for (pid_t pid : marked_processes(mark)) {
       std::string name;  // cut to 15 characters by the kernel
       std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
-      if (name == std::string("omnistage-supervisor").substr(0, 15)) return pid;
+      if (name != std::string("omnistage-supervisor").substr(0, 15)) continue;
+      ASSERT_EQ(::kill(pid, signal), 0);
+      return;
     }
-    ADD_FAILURE() << "no supervisor carries " << mark;
-    return -1;
+    FAIL() << "no supervisor carries " << mark;
   }
 
   std::unique_ptr<SpeakClient> client;
@@ -111,7 +113,7 @@ TEST_F(Failures, AKilledStageIsNamedAndComesBack) {
 TEST_F(Failures, AKilledSupervisorEndsEverythingWithAReason) {
   launch();
   const std::vector<oms_request_id> ids = start_long(2);
-  ASSERT_EQ(::kill(supervisor(), SIGKILL), 0);
+  ASSERT_NO_FATAL_FAILURE(signal_supervisor(SIGKILL));
   client->collect(ids);
   for (oms_request_id id : ids) {
     const SpokenAnswer& answer = client->answers[id];
@@ -127,7 +129,7 @@ TEST_F(Failures, AKilledSupervisorEndsEverythingWithAReason) {
 TEST_F(Failures, ATerminatedSupervisorEndsEverythingWithAReason) {
   launch();
   const std::vector<oms_request_id> ids = start_long(2);
-  ASSERT_EQ(::kill(supervisor(), SIGTERM), 0);
+  ASSERT_NO_FATAL_FAILURE(signal_supervisor(SIGTERM));
   client->collect(ids);
   for (oms_request_id id : ids) {
     const SpokenAnswer& answer = client->answers[id];

@@ -19,7 +19,8 @@ class Together : public ::testing::Test {
     supervisor = start_supervisor({"--deploy", speak_deploy(), "--run-dir", run_dir()}, mark);
   }
   static void TearDownTestSuite() {
-    ::kill(supervisor, SIGTERM);
+    ASSERT_GT(supervisor, 0);
+    EXPECT_EQ(::kill(supervisor, SIGTERM), 0);
     EXPECT_EQ(wait_exit(supervisor), 0);
     EXPECT_TRUE(wait_gone(mark));
     delete folder;
