@@ -1,5 +1,6 @@
 #include "answer.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -31,6 +32,13 @@ const char* finish_name(uint32_t reason) {
       return "error";
   }
   return "none";
+}
+
+uint32_t token_count(const omnistage::Output& piece) {
+  const int32_t* ids = nullptr;
+  size_t count = 0;
+  return oms_output_token_ids(piece.get(), &ids, &count) == OMS_OK ? static_cast<uint32_t>(count)
+                                                                   : 0;
 }
 
 }  // namespace
@@ -73,6 +81,8 @@ bool Answer::take(const omnistage::Output& output) {
   if ((info.flags & OMS_OUTPUT_FINAL) != 0) {
     final_ = info;
     error_ = output.error();
+    // An answer that was cut short has no usage of its own.
+    final_.output_tokens = std::max(final_.output_tokens, token_count_);
     end_ns_ = info.t_ready_ns;
     ended_ = true;
     return true;
@@ -88,6 +98,7 @@ bool Answer::take_text(const omnistage::Output& output, const oms_output_info& i
   if (first_text_ns_ == 0 && !piece.empty()) first_text_ns_ = info.t_ready_ns;
   last_text_ns_ = info.t_ready_ns;
   text_ += piece;
+  token_count_ += token_count(output);
   if (options_.json) return true;
   if (std::fwrite(piece.data(), 1, piece.size(), stdout) != piece.size() ||
       std::fflush(stdout) != 0) {
@@ -135,6 +146,7 @@ double Answer::tokens_per_second() const {
 }
 
 void Answer::print_figures(double ready_s) const {
+  if (first_text_ns_ == 0 && first_audio_ns_ == 0) return;  // the error says it all
   std::string line = format("ready %.2f s", ready_s);
   if (first_text_ns_ != 0) {
     line += format(", first token %.3f s", seconds(submit_ns_, first_text_ns_));

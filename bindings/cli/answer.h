@@ -25,7 +25,7 @@ class Answer {
 
   // After the FINAL or an interrupt: closes the file, ends the line, plays the rest.
   void finish();
-  // The line of figures, or the JSON object with --json.
+  // The line of figures (nothing when nothing came), or the JSON object with --json.
   void print_figures(double ready_s) const;
   std::string json(double ready_s, const std::string& error) const;
   const oms_error& error() const { return error_; }
@@ -42,6 +42,7 @@ class Answer {
   std::string text_;
   std::string write_error_;
   uint32_t sample_rate_ = 0;
+  uint32_t token_count_ = 0;  // of the text that came
   int64_t submit_ns_ = 0, first_text_ns_ = 0, last_text_ns_ = 0, first_audio_ns_ = 0, end_ns_ = 0;
   bool ended_ = false;
   oms_output_info final_ = {};

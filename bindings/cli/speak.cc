@@ -72,7 +72,11 @@ omnistage::Request make_request(const SpeakOptions& options, const std::string& 
   if (!options.system.empty()) request.system(options.system);
   request.text(text);
   if (!options.voice.empty()) request.param("voice", options.voice);
-  if (options.speed) request.param("speed", std::to_string(*options.speed));
+  if (options.speed) {
+    char speed[32];
+    std::snprintf(speed, sizeof(speed), "%.9g", *options.speed);
+    request.param("speed", speed);
+  }
   for (const std::string& stop : options.stop) request.stop(stop);
   oms_sampling& sampling = request.sampling();
   const auto give = [&sampling](const auto& option, auto& field, uint64_t bit) {

@@ -155,7 +155,9 @@ Result<models::StreamStep> TalkerStream::step(TensorAllocator& allocator) {
     OMS_ASSIGN_OR_RETURN(engine::Payload chunk, next_chunk(allocator));
     result.chunks.push_back(std::move(chunk));
   } else if (input_ended_ && saw_unspeakable_ && !spoke_) {
-    return Status(StatusCode::kUnsupported, "the text cannot be spoken: only English is supported");
+    return Status(
+        StatusCode::kUnsupported,
+        "the text cannot be spoken: only English is supported; ask in English, or for text only");
   }
   result.more = sentence_ != nullptr || !phonemes_.empty() || !segments_.empty();
   return result;

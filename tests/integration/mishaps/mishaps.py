@@ -170,8 +170,10 @@ def ended_by_signal():
         process = start("--deploy", SPEAK, "--out", WAV, "--max-tokens", "1500", "Tell me a long story about a dog.")
         wait_for(lambda: os.path.exists(WAV) and os.path.getsize(WAV) > 44, "sound")
         process.send_signal(number)
-        Ran(process).expect_code(code)
+        ran = Ran(process)
+        ran.expect_code(code)
         expect_nothing_left()
+        expect(ran.out.strip() and " 0 tokens" not in ran.err, "the text that came is missing")
         expect_sound()
         os.remove(WAV)
 
@@ -222,8 +224,16 @@ def no_dev_shm():
 def foreign_language():
     ran = speak("--deploy", TTS, "--out", WAV, "你好,世界")
     ran.expect_code(1)
-    ran.expect_one_line("talker", "English")
+    ran.expect_one_line("talker", "English", "text only")
     expect(not os.path.exists(WAV), "an empty file is left")
+    # The language model may answer like that by itself: what it says is still printed, whole.
+    arguments = ("--deploy", SPEAK, "--out", WAV, "--max-tokens", "12", "Напиши по-русски: привет")
+    text = speak(*arguments, "--text-only")
+    text.expect_code(0)
+    ran = speak(*arguments)
+    ran.expect_code(1)
+    ran.expect_one_line("talker", "English", "text only")
+    expect(ran.out == text.out and ran.out.strip(), "the text is not whole")
 
 
 def bad_values():

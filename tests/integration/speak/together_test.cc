@@ -1,6 +1,8 @@
 // Requests beside each other on the real models: nobody notices the others, whatever they do.
 #include <signal.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "shm/base/clock.h"
@@ -117,14 +119,22 @@ TEST_F(Together, EachOfEightEqualsItselfAloneAndOneMayGo) {
 TEST_F(Together, AClientThatNeverPollsStopsOnlyItself) {
   Question question;
   question.max_tokens = 24;
-  const auto timed = [&](SpokenAnswer& answer) {
-    const int64_t start = monotonic_ns();
-    answer = client->ask(question);
-    return static_cast<double>(monotonic_ns() - start) / 1e9;
+  // The median of five runs, each of which must be the same answer.
+  SpokenAnswer expected = client->ask(question);
+  expect_complete(expected);
+  const auto timed = [&] {
+    std::array<double, 5> seconds;
+    for (double& one : seconds) {
+      const int64_t start = monotonic_ns();
+      const SpokenAnswer answer = client->ask(question);
+      one = static_cast<double>(monotonic_ns() - start) / 1e9;
+      expect_complete(answer);
+      expect_same(answer, expected);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[seconds.size() / 2];
   };
-  SpokenAnswer alone, beside;
-  const double alone_s = timed(alone);
-  expect_complete(alone);
+  const double alone_s = timed();
 
   std::unique_ptr<SpeakClient> silent = attach();
   ASSERT_NE(silent, nullptr);
@@ -133,16 +143,11 @@ TEST_F(Together, AClientThatNeverPollsStopsOnlyItself) {
   endless.max_tokens = 1500;
   std::vector<oms_request_id> ids;
   for (int i = 0; i < 3; ++i) ids.push_back(silent->submit(endless));
-  // Until its credit is used up it may compute; B runs beside it from the start.
-  const double beside_s = timed(beside);
-  expect_complete(beside);
-  expect_same(beside, alone);
-  SpokenAnswer later;
-  const double later_s = timed(later);
-  expect_complete(later);
-  expect_same(later, alone);
-  std::printf("B alone %.3f s, beside a client that never polls %.3f s, again %.3f s\n", alone_s,
-              beside_s, later_s);
+  // A computes until its credit is used up; B runs beside it from the start.
+  expect_same(client->ask(question), expected);
+  const double beside_s = timed();
+  std::printf("B alone %.3f s, beside a client that never polls %.3f s (%+.1f %%)\n", alone_s,
+              beside_s, (beside_s / alone_s - 1) * 100);
 
   // What waited is still there and in order, and A can still be ended.
   for (int i = 0; i < 8; ++i) ASSERT_TRUE(silent->take());

@@ -224,7 +224,9 @@ TEST_F(TalkerTest, OtherLanguagesAreRefusedOnlyWhenNothingCanBeSpoken) {
   EXPECT_TRUE(
       speak("\u5929\u7a7a\u4e3a\u4ec0\u4e48\u662f\u84dd\u8272\u7684\u3002", 1000, &status).empty());
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
-  EXPECT_EQ(status.message(), "the text cannot be spoken: only English is supported");
+  EXPECT_EQ(
+      status.message(),
+      "the text cannot be spoken: only English is supported; ask in English, or for text only");
 
   status = {};
   const auto mixed = speak(
