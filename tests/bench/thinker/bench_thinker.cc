@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "stage_proc/config/deploy_config.h"
 #include "stage_proc/models/smollm2/smollm2.h"
 
 namespace omnistage::models {
@@ -107,13 +108,7 @@ class Bench {
 };
 
 std::string default_model_dir() {
-  const char* cache = std::getenv("OMNISTAGE_CACHE");
-  if (cache != nullptr) return std::string(cache) + "/models/smollm2-135m-instruct";
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::string base =
-      xdg != nullptr ? xdg : std::string(home == nullptr ? "" : home) + "/.cache";
-  return base + "/omnistage/models/smollm2-135m-instruct";
+  return config::default_cache_dir() + "/models/smollm2-135m-instruct";
 }
 
 bool parse(int argc, char** argv, Options* options) {

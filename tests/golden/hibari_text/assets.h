@@ -1,20 +1,14 @@
-// Where tests find the assets of the hibari model: ${OMNISTAGE_CACHE}/models/hibari, by default
-// below
-// ${XDG_CACHE_HOME} or ~/.cache.
+// Where tests find the assets of the hibari model: below the cache folder of scripts/setup.
 #pragma once
 
-#include <cstdlib>
 #include <string>
+
+#include "stage_proc/config/deploy_config.h"
 
 namespace omnistage::hibari {
 
 inline std::string asset_dir() {
-  if (const char* cache = std::getenv("OMNISTAGE_CACHE"))
-    return std::string(cache) + "/models/hibari";
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"))
-    return std::string(cache) + "/omnistage/models/hibari";
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : "") + "/.cache/omnistage/models/hibari";
+  return config::default_cache_dir() + "/models/hibari";
 }
 
 // For failure messages of tests.

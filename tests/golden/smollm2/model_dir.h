@@ -3,25 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 
+#include "stage_proc/config/deploy_config.h"
 #include "stage_proc/models/smollm2/smollm2.h"
 
 namespace omnistage::models {
 
 inline std::string test_model_dir() {
-  const auto env = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  std::string cache = env("OMNISTAGE_CACHE");
-  if (cache.empty()) {
-    const std::string xdg = env("XDG_CACHE_HOME");
-    cache = (xdg.empty() ? env("HOME") + "/.cache" : xdg) + "/omnistage";
-  }
-  return cache + "/models/smollm2-135m-instruct";
+  return config::default_cache_dir() + "/models/smollm2-135m-instruct";
 }
 
 // Null, and a test failure that says where the model was expected, when it cannot be loaded.

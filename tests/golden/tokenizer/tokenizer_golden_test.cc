@@ -2,11 +2,11 @@
 // streaming way.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "stage_proc/config/deploy_config.h"
 #include "stage_proc/models/gguf/gguf.h"
 #include "stage_proc/models/smollm2/text.h"
 #include "stage_proc/tokenizer/tokenizer.h"
@@ -16,12 +16,6 @@ namespace omnistage::tokenizer {
 namespace {
 
 using nlohmann::json;
-
-std::string cache_dir() {
-  if (const char* dir = std::getenv("OMNISTAGE_CACHE")) return dir;
-  if (const char* dir = std::getenv("XDG_CACHE_HOME")) return std::string(dir) + "/omnistage";
-  return std::string(std::getenv("HOME")) + "/.cache/omnistage";
-}
 
 std::string from_hex(const std::string& hex) {
   std::string bytes;
@@ -33,8 +27,8 @@ std::string from_hex(const std::string& hex) {
 class TokenizerGolden : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const std::string path =
-        cache_dir() + "/models/smollm2-135m-instruct/SmolLM2-135M-Instruct.Q4_1.gguf";
+    const std::string path = config::default_cache_dir() +
+                             "/models/smollm2-135m-instruct/SmolLM2-135M-Instruct.Q4_1.gguf";
     ASSERT_TRUE(std::filesystem::exists(path)) << path << " is missing: run scripts/setup";
     auto file = gguf::GgufFile::open(path);
     ASSERT_TRUE(file.ok()) << file.status().to_string();

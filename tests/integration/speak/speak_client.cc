@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "stage_proc/config/deploy_config.h"
+
 namespace omnistage::test {
 
 std::string speak_deploy() {
@@ -12,13 +14,7 @@ std::string speak_deploy() {
 }
 
 std::string model_cache() {
-  const auto env = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (std::string cache = env("OMNISTAGE_CACHE"); !cache.empty()) return cache;
-  const std::string xdg = env("XDG_CACHE_HOME");
-  return (xdg.empty() ? env("HOME") + "/.cache" : xdg) + "/omnistage";
+  return config::default_cache_dir();
 }
 
 std::string mark_environment() {
